@@ -18,7 +18,7 @@ from archqa.core.value import FrozenModel
 from archqa.errors import CallerError, Refused, Truncated, Unusable
 from archqa.llm.model import FinishReason, Message, Reply, ToolSpec
 from archqa.llm.prompts import Prompts, default_prompts, prompts_in
-from archqa.llm.structured import AllowedValues, Rejected
+from archqa.llm.structured import AllowedValues, Rejected, strict_schema
 
 if TYPE_CHECKING:
     from archqa.fhir import AuditLog, Record
@@ -77,6 +77,10 @@ class Agent(Generic[Task, Output]):
         return (
             {"sentence": task.case.sentence_ids} if isinstance(task, CaseTask) else {}
         )
+
+    def output_schema(self, task: Task) -> dict[str, Any]:
+        """The JSON Schema of a reply."""
+        return strict_schema(self.output_type, self.choices(task))
 
     def check(self, task: Task, output: Output) -> None:
         """Raise `Rejected`, with a message for the model, if the output is not acceptable."""

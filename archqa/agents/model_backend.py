@@ -20,7 +20,7 @@ from archqa.core.usage import Usage
 from archqa.errors import ArchqaError, CaseFailed, Refused, Unusable
 from archqa.llm.model import FinishReason, Message, Model, Reply, Request, ToolSpec
 from archqa.llm.prompts import Prompts
-from archqa.llm.structured import Rejected, Unreadable, parse_output, strict_schema
+from archqa.llm.structured import Rejected, Unreadable, parse_output
 
 _log = logging.getLogger(__name__)
 
@@ -213,7 +213,7 @@ class ModelBackend(RenderingBackend):
         return Request(
             model=self._name,
             messages=messages or self.initial_messages(agent, task),
-            output_schema=strict_schema(agent.output_type, agent.choices(task)),
+            output_schema=agent.output_schema(task),
             schema_name=agent.name,
             temperature=self._temperature,
             max_tokens=self._max_tokens,

@@ -12,9 +12,10 @@ from pydantic import Field, model_validator
 
 from archqa.agents.agent import Agent, Rejected
 from archqa.core.value import FrozenModel
-from archqa.query import Query
+from archqa.llm.structured import sparse_schema
+from archqa.query import CannotExecute, Query
+from archqa.query.execution.named_rows import with_concept_names
 from archqa.query.questions.everyday.declining import judgement_reasons
-from archqa.query.wording.queries import concept_names, kind_descriptions
 
 MAX_LOOKUPS = 8
 """Names that may be looked up in one turn."""
@@ -37,9 +38,9 @@ class QueryAttempt(FrozenModel):
     outcome: str
 
 
-def _judgement_lines() -> tuple[str, ...]:
-    """One line for each kind of judgement: its name, and why it is declined."""
-    return tuple(f"{kind}: {reason}" for kind, reason in judgement_reasons().items())
+def _judgement_kinds() -> tuple[str, ...]:
+    """The kinds of judgements, by the names that a plan gives them."""
+    return tuple(judgement_reasons())
 
 
 class PlannerTask(FrozenModel):
@@ -59,61 +60,57 @@ class PlannerTask(FrozenModel):
     everyday: bool = False
     most_queries: int = Field(default=1, ge=1, le=MOST_QUERIES)
     leaves_out_later_rows: bool = False
-    kinds: tuple[str, ...] = Field(default_factory=kind_descriptions)
-    concepts: tuple[str, ...] = Field(default_factory=concept_names)
-    judgements: tuple[str, ...] = Field(default_factory=_judgement_lines)
+    concepts: tuple[str, ...] = ()
+    judgements: tuple[str, ...] = Field(default_factory=_judgement_kinds)
 
 
 class Judgement(FrozenModel):
     """A judgement or prediction that is asked for, and queries for facts related to it."""
 
-    kind: str = Field(description="Which kind of judgement, by its name in the list.")
+    kind: str
     related: tuple[Query, ...] = Field(default=(), max_length=MOST_QUERIES)
 
 
 class Plan(FrozenModel):
     """What to do next: look words up, carry out queries, hand over, or decline."""
 
-    thought: str = Field(
-        default="",
-        description="In a sentence or two: what is asked, and what is still unclear.",
-    )
-    look_up: tuple[str, ...] = Field(
-        default=(),
-        max_length=MAX_LOOKUPS,
-        description="Names to look up in this patient's record; empty with anything else.",
-    )
-    queries: tuple[Query, ...] = Field(
-        default=(),
-        max_length=MOST_QUERIES,
-        description="The queries, one for each part of the question; empty with anything else.",
-    )
-    not_in_language: str = Field(
-        default="", description="What no query can express, in a sentence; else empty."
-    )
-    declined: Judgement | None = Field(
-        default=None, description="The judgement that is asked for; else null."
-    )
+    thought: str = ""
+    look_up: tuple[str, ...] = Field(default=(), max_length=MAX_LOOKUPS)
+    queries: tuple[Query, ...] = Field(default=(), max_length=MOST_QUERIES)
+    not_in_language: str = ""
+    declined: Judgement | None = None
 
     @model_validator(mode="before")
     @classmethod
     def _read_null_as_absent(cls, fields: Any) -> Any:
-        """Models write null for a list or a text that they leave out."""
-        if not isinstance(fields, dict):
-            return fields
-        return {name: value for name, value in fields.items() if value is not None}
+        """Models write null for what they leave out, anywhere in a query."""
+        return _without_nulls(fields)
+
+
+def _without_nulls(node: Any) -> Any:
+    if isinstance(node, list):
+        return [_without_nulls(child) for child in node]
+    if not isinstance(node, dict):
+        return node
+    return {
+        name: _without_nulls(child) for name, child in node.items() if child is not None
+    }
 
 
 class PlannerAgent(Agent[PlannerTask, Plan]):
     """Writes the queries; never computes."""
 
     name = "planner"
-    prompt = "planner/v3"
+    prompt = "planner/v4"
     task_type = PlannerTask
     output_type = Plan
 
+    def output_schema(self, task: PlannerTask) -> dict[str, Any]:
+        """The schema of a plan without what the prompt explains: it goes along with each call."""
+        return sparse_schema(Plan)
+
     def check(self, task: PlannerTask, output: Plan) -> None:
-        """The plan does one thing; on the last turn it looks nothing up."""
+        """The plan does one thing; on the last turn it looks nothing up. Its concepts are known."""
         actions = (
             output.look_up,
             output.queries,
@@ -137,3 +134,12 @@ class PlannerAgent(Agent[PlannerTask, Plan]):
             )
         if output.declined and output.declined.kind not in judgement_reasons():
             raise Rejected(f"declined.kind is one of {', '.join(judgement_reasons())}.")
+        related = output.declined.related if output.declined else ()
+        problems = []
+        for query in (*output.queries, *related):
+            try:
+                with_concept_names(query)
+            except CannotExecute as problem:
+                problems.append(str(problem))
+        if problems:
+            raise Rejected("\n".join(problems))

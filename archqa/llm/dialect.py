@@ -74,9 +74,10 @@ class Dialect(FrozenModel):
             arguments["temperature"] = request.temperature
         if request.output_schema is not None:
             if self.structure is StructuredOutputMode.SCHEMA:
+                # Strict servers refuse a schema in which properties may be left out.
                 schema = {
                     "name": request.schema_name,
-                    "strict": True,
+                    "strict": "required" in request.output_schema,
                     "schema": request.output_schema,
                 }
                 arguments["response_format"] = {

@@ -11,6 +11,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from functools import cache
 from typing import Annotated, Any, TypeVar
@@ -40,6 +41,9 @@ _LONG_ENUM = 250
 _MAX_CHARACTERS_OF_LONG_ENUM = 15_000
 
 _DROPPED_KEYWORDS = frozenset({"title", "default", "choices"})
+_STRUCTURAL_KEYWORDS = frozenset(
+    {"$ref", "anyOf", "enum", "items", "required", "type", "additionalProperties"}
+)
 _DEFINITION = "#/$defs/"
 _REFERENCE = re.compile(r'"\$ref": "#/\$defs/([^"]+)"')
 _OBJECT_START = re.compile(r'\{\s*["}]')
@@ -94,6 +98,40 @@ def strict_schema(
             del listed[max(listed, key=lambda mark: len(listed[mark]))]
             schema = _strict_object(_schema(output), listed)
     return schema
+
+
+def sparse_schema(
+    output: type[BaseModel], *, described: bool = False
+) -> dict[str, Any]:
+    """A short JSON Schema of `output` in which fields with a default may be left out.
+
+    It only says what the fields are called and hold, and with `described` what they mean. No server
+    enforces it strictly, since it does not require every property.
+    """
+    keywords = _STRUCTURAL_KEYWORDS | ({"description"} if described else frozenset())
+    bare: dict[str, Any] = _bare(_schema(output), keywords)
+    return _with_shared_enums(bare)
+
+
+def _bare(node: Any, keywords: AbstractSet[str]) -> Any:
+    """A schema with some keywords only; what may be null may be absent instead."""
+    if isinstance(node, list):
+        return [_bare(child, keywords) for child in node]
+    if not isinstance(node, dict):
+        return node
+    bare: dict[str, Any] = {}
+    for keyword, value in node.items():
+        if keyword in {"properties", "$defs"}:
+            bare[keyword] = {name: _bare(value[name], keywords) for name in value}
+        elif keyword in keywords:
+            bare[keyword] = _bare(value, keywords)
+    alternatives = [each for each in bare.get("anyOf", ()) if each != {"type": "null"}]
+    if len(alternatives) == 1:
+        del bare["anyOf"]
+        bare.update(alternatives[0])
+    if "enum" in bare:
+        bare.pop("type", None)  # The values tell it.
+    return bare
 
 
 @cache

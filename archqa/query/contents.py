@@ -1,12 +1,12 @@
 """What the record of one patient contains, in the words of a query: for whoever writes queries.
 
-The rows of every kind are counted by name and attribute. The card shows them to a model in at most
-`MAX_CARD_CHARACTERS`: every kind is on it; the remaining room goes to names and attributes in turn,
-the most frequent first.
+The rows of every kind are counted by name and attribute. The card shows them to a model: every kind
+is on it, and those that a question is about are described. The remaining room goes to their names
+and attributes in turn, the most frequent first.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
@@ -18,8 +18,12 @@ from archqa.query.execution.executor import execute
 from archqa.query.execution.rows import Coding, Row
 from archqa.query.kinds import KINDS, RowKind
 from archqa.query.model import MICROBIOLOGY, CannotExecute, Query
+from archqa.query.wording.queries import kind_description
+from archqa.query.wording.words import exported_text
 
-MAX_CARD_CHARACTERS = 6000
+MAX_CARD_CHARACTERS = 2800
+"""About 700 tokens: a call of the planner has at most 5,000."""
+
 MAX_NAME_CHARACTERS = 100
 """A longer name is cut where it is only shown; no real name of a code is longer than 255."""
 
@@ -171,7 +175,7 @@ def _contents(what: RowKind, rows: Sequence[Row], named: Iterable[Row]) -> KindC
     rows_by_name: dict[str, list[Row]] = defaultdict(list)
     values_by_fact: dict[str, Counter[str]] = defaultdict(Counter)
     for row in named:
-        name = _one_line(row.name)
+        name = _one_line(exported_text(row.name))
         if name and kind.named:
             rows_by_name[name].append(row)
         for fact in LIMIT_OF_FACT.keys() & row.facts.keys():
@@ -242,16 +246,31 @@ class _Line:
 
 
 def contents_card(
-    contents: RecordContents, max_characters: int = MAX_CARD_CHARACTERS
+    contents: RecordContents,
+    max_characters: int = MAX_CARD_CHARACTERS,
+    kinds: Collection[str] = (),
 ) -> str:
-    """The card as text for a prompt."""
-    lines_by_heading: dict[str, list[_Line]] = {}
+    """The card as text for a prompt: these kinds are described, or all listed if none of them has rows."""
+    shown = [kind for kind in contents.kinds.values() if kind.what in kinds]
+    others = []
     for kind in contents.kinds.values():
+        if shown and kind not in shown:
+            others.append(f"{kind.what} {kind.number}")
+    absent = [what for what in KINDS if what not in contents.kinds]
+    footers = []
+    if others:
+        footers.append(f"Rows of other kinds: {', '.join(others)}")
+    if absent:
+        footers.append(f"No rows of: {', '.join(absent)}")
+    room = max_characters - len("\n".join(footers))
+    lines_by_heading: dict[str, list[_Line]] = {}
+    for kind in shown or contents.kinds.values():
         heading = f"{kind.what}: {rows_text(kind.number, kind.dates)}"
+        described = f"{heading}. {kind_description(kind.what)}"
+        if shown and len(described) < room:
+            heading = described
+        room -= len(heading) + 1
         lines_by_heading[heading] = _lines(kind)
-    absent = ", ".join(what for what in KINDS if what not in contents.kinds)
-    footer = f"No rows of: {absent}" if absent else ""
-    room = max_characters - len("\n".join([*lines_by_heading, footer]))
     # One more value of each line in turn, until nothing more fits.
     growing = list(chain.from_iterable(lines_by_heading.values()))
     while growing:
@@ -266,7 +285,7 @@ def contents_card(
     blocks = []
     for heading, lines in lines_by_heading.items():
         blocks.append(heading + "".join(line.text(line.shown) for line in lines))
-    return "\n".join([*blocks, footer]).strip()
+    return "\n".join([*blocks, *footers])
 
 
 def _lines(kind: KindContents) -> list[_Line]:

@@ -1,8 +1,8 @@
 """Look-ups of words among a patient's rows, and what there is instead of what was not found."""
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -29,8 +29,8 @@ from archqa.query.wording.details import Execute
 from archqa.query.wording.queries import query_text, subject_text
 from archqa.terminology.codes import display_rules, matches_code
 from archqa.terminology.concept import Concept
-from archqa.terminology.concepts import load_concepts
-from archqa.terminology.words import word_list
+from archqa.terminology.concepts import find_concepts, load_concepts
+from archqa.terminology.words import common_forms, word_list
 
 MAX_HITS = 12
 _MAX_CONCEPTS = 3
@@ -38,13 +38,15 @@ _MAX_CONCEPTS = 3
 _BY_CONCEPT = "concept"
 _WEAK_MATCHES = ("near", "part")
 _ORDER = {
-    match: place for place, match in enumerate(("equal", _BY_CONCEPT, *MATCH_ORDER[1:]))
+    match: place
+    for place, match in enumerate(("equal", "words", _BY_CONCEPT, *MATCH_ORDER[2:]))
 }
+"""The words of the record come before what a concept means."""
 
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9'-]*")
 _LEAST_LETTERS = 3
 _MAX_NAMES = 5
-"""A word that more rows are called after names a kind, as "test" does, and tells nothing."""
+"""A word that more rows are called after names a kind, as "test" does, unless it is a concept."""
 
 _LIMITS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("name", ("names", "concepts")),
@@ -77,16 +79,18 @@ _FACT_OF_LIMIT = {
 }
 """The attribute that tells what the rows have instead of what a limit asks for."""
 
+_MAX_RELEVANT_CONCEPTS = 20
 _MAX_VALUES = 8
 _MAX_LINES = 6
 
 
 class Hit(NamedTuple):
-    """One line of a look-up, with how well it matches and how many rows it stands for."""
+    """One line of a look-up, with how well it matches and how many rows of a kind it stands for."""
 
     match: str
     number: int
     text: str
+    what: RowKind
 
 
 def look_up(
@@ -96,19 +100,34 @@ def look_up(
     limit: int = MAX_HITS,
     whole_words: bool = False,
 ) -> tuple[str, ...]:
-    """Return what is called so, best first: concepts of archqa, names of rows, values of limits.
+    """Return what is called so, best first: names of rows, values of limits, concepts of archqa.
 
-    A part of a word counts where no whole word matches, a misspelt name where nothing else does;
-    with `whole_words` neither counts.
+    Words such as "her" and "the" do not count. A part of a word counts where no whole word matches, a
+    misspelt name where nothing else does; with `whole_words` neither counts. Of several words
+    that no name has together, what is called after one of them counts.
     """
-    concepts = concepts_called(words)
-    lines: dict[str, None] = {}
+    stop_words = word_list("stop")
+    content = [word for word in words.split() if word.lower() not in stop_words]
+    phrase = " ".join(content) or words
+    concepts = concepts_called(phrase)
+    hits = _hits(contents, phrase, concepts, whole_words=whole_words)
+    if not hits and not concepts and not whole_words:
+        for word in content:
+            hits += _hits(contents, word, concepts_called(word), whole_words=True)
+    lines = [hit.text for hit in hits[:limit]]
     for concept in concepts[:_MAX_CONCEPTS]:
         kind = concept.kind.replace("_", " ")
-        lines[f"concept {quoted_name(concept.name)} ({kind})"] = None
-    for hit in _hits(contents, words, concepts, whole_words=whole_words)[:limit]:
-        lines[hit.text] = None
-    return tuple(lines)
+        lines.append(f"concept {quoted_name(concept.name)} ({kind})")
+    return tuple(dict.fromkeys(lines))
+
+
+def _content_words(text: str) -> list[str]:
+    stop_words = word_list("stop")
+    return [
+        word
+        for word in _WORD.findall(text)
+        if len(word) >= _LEAST_LETTERS and word.lower() not in stop_words
+    ]
 
 
 def _hits(
@@ -149,7 +168,7 @@ def _row_hits(
             if match != "equal" and _is_any(kind_concepts, named.codings):
                 match = _BY_CONCEPT
             if match:
-                yield Hit(match, named.number, _row_text(kind, named))
+                yield Hit(match, named.number, _row_text(kind, named), kind.what)
 
 
 def _is_any(concepts: Iterable[Concept], codings: Iterable[Coding]) -> bool:
@@ -206,14 +225,15 @@ def _value_hits(contents: RecordContents, words: str) -> Iterator[Hit]:
                 if match:
                     limit = LIMIT_OF_FACT[fact]
                     line = f"{kind.what} {limit} {quoted_name(value)} ({number} rows)"
-                    yield Hit(match, number, line)
+                    yield Hit(match, number, line, kind.what)
 
 
 class NamedWords(NamedTuple):
-    """Words of a question, and what is called so in the record, a line each."""
+    """Words of a question, and what is called so in the record: a line each, and the kinds of rows."""
 
     words: str
     lines: tuple[str, ...]
+    kinds: frozenset[RowKind]
 
 
 def look_up_question(contents: RecordContents, question: str) -> list[NamedWords]:
@@ -222,11 +242,7 @@ def look_up_question(contents: RecordContents, question: str) -> list[NamedWords
     Two adjacent words that name something together are looked up together. Words that nothing, or
     too much, is called after are left out.
     """
-    stop_words = word_list("stop")
-    words = []
-    for word in _WORD.findall(question):
-        if len(word) >= _LEAST_LETTERS and word.lower() not in stop_words:
-            words.append(word)
+    words = _content_words(question)
     named = _named_phrases(contents, map(" ".join, pairwise(words)))
     in_pairs = set(" ".join(phrase.words for phrase in named).split())
     named += _named_phrases(contents, (word for word in words if word not in in_pairs))
@@ -238,10 +254,45 @@ def _named_phrases(
 ) -> list[NamedWords]:
     named = []
     for phrase in dict.fromkeys(phrases):
-        lines = look_up(contents, phrase, limit=_MAX_NAMES + 1, whole_words=True)
-        if 0 < len(lines) <= _MAX_NAMES:
-            named.append(NamedWords(phrase, lines))
+        concepts = concepts_called(phrase)
+        hits = _hits(contents, phrase, concepts, whole_words=True)
+        if concepts:
+            hits = hits[:_MAX_NAMES]
+        if 0 < len(hits) <= _MAX_NAMES:
+            lines = dict.fromkeys(hit.text for hit in hits)
+            kinds = frozenset(hit.what for hit in hits)
+            named.append(NamedWords(phrase, tuple(lines), kinds))
     return named
+
+
+def relevant_concepts(
+    contents: RecordContents, question: str, kinds: Collection[RowKind]
+) -> tuple[str, ...]:
+    """Names of concepts by kind, a line each: those that a question is about, then those of its rows.
+
+    A question is about what it names and what is called after one of its words. Of the rows of
+    `kinds`, the most frequent come first.
+    """
+    concepts: dict[Concept, None] = {}
+    for match in find_concepts(question):
+        concepts[match.concept] = None
+    words = set(common_forms(" ".join(_content_words(question))))
+    allowed = {kind for what in kinds for kind in KINDS[what].concepts}
+    for concept in load_concepts():
+        if concept.kind in allowed and not words.isdisjoint(common_forms(concept.name)):
+            concepts[concept] = None
+    names_by_kind: dict[str, dict[str, None]] = defaultdict(dict)
+    for concept in list(concepts)[:_MAX_RELEVANT_CONCEPTS]:
+        names_by_kind[concept.kind][concept.name] = None
+    for what in kinds:
+        named = contents.kinds[what].names if what in contents.kinds else ()
+        for named_rows in named[:_MAX_RELEVANT_CONCEPTS]:
+            for name in _concepts_of(what, named_rows.codings)[:1]:
+                names_by_kind[f"of {what} rows"][name] = None
+    return tuple(
+        f"{kind.replace('_', ' ')}: {', '.join(list(names)[:_MAX_RELEVANT_CONCEPTS])}"
+        for kind, names in names_by_kind.items()
+    )
 
 
 class _Step(NamedTuple):

@@ -9,7 +9,7 @@ resources that support it. Every `what` goes with every sensible `returns` and `
 """
 
 import datetime
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -94,12 +94,12 @@ class Against(FrozenModel):
     """
 
     relation: Relation
-    names: tuple[str, ...] = Field(
-        default=(), description="Empty: the same names as the query's."
-    )
-    concepts: tuple[str, ...] = Field(
-        default=(), description="Concepts in place of names."
-    )
+    names: tuple[str, ...] = ()
+    """Empty: the same names as the query's."""
+
+    concepts: tuple[str, ...] = ()
+    """Concepts in place of names."""
+
     when: When = When()
 
 
@@ -112,13 +112,12 @@ class Companion(FrozenModel):
     routes: tuple[str, ...] = ()
     within: Literal[
         "same_time", "same_day", "same_month", "same_visit", "stay", "ever"
-    ] = Field(
-        default="same_visit",
-        description="stay: between the start and the end of the companion.",
-    )
-    order: Literal["any", "after", "before"] = Field(
-        default="any", description="after: the query's rows come after the companion's."
-    )
+    ] = "same_visit"
+    """stay: between the start and the end of the companion."""
+
+    order: Literal["any", "after", "before"] = "any"
+    """after: the query's rows come after the companion's."""
+
     when: When = When()
 
 
@@ -126,76 +125,80 @@ class Query(FrozenModel):
     """A question about one patient. Lists mean any of; an empty list or null means no such limit."""
 
     what: RowKind
-    names: tuple[str, ...] = Field(
-        default=(), description="Names as the record has them; several: any of them."
-    )
-    concepts: tuple[str, ...] = Field(
-        default=(),
-        description="Names of archqa's own concepts, such as hemoglobin A1c or statin: rows with "
-        "one of their codes, whatever the display says. With names: either suffices.",
-    )
-    state: State | None = Field(
-        default=None,
-        description="Only what is current, or has ended, when the question is asked.",
-    )
-    flag: Flag | None = Field(
-        default=None, description="Only results that are marked so."
-    )
-    classes: tuple[VisitClass, ...] = Field(
-        default=(), description="Encounters: of which class."
-    )
-    reasons: tuple[str, ...] = Field(
-        default=(),
-        description="Only rows given or done for one of these, by name or concept.",
-    )
-    specimens: tuple[str, ...] = Field(
-        default=(), description="Results: what was tested, such as URINE."
-    )
-    organisms: tuple[str, ...] = Field(
-        default=(), description="Susceptibilities: of which organisms."
-    )
-    routes: tuple[str, ...] = Field(
-        default=(), description="Medications: route codes, such as PO."
-    )
-    admission_sources: tuple[str, ...] = Field(
-        default=(),
-        description="Hospital visits: admitted through, such as EMERGENCY ROOM.",
-    )
-    results: tuple[str, ...] = Field(
-        default=(), description="Results in words, such as R for a susceptibility."
-    )
+    names: tuple[str, ...] = ()
+    """Names as the record has them; several: any of them."""
+
+    concepts: tuple[str, ...] = ()
+    """Names of archqa's own concepts, such as hemoglobin A1c or statin: rows with one of their codes,
+    whatever the display says. With names: either suffices.
+    """
+
+    state: State | None = None
+    """Only what is current, or has ended, when the question is asked."""
+
+    flag: Flag | None = None
+    """Only results that are marked so."""
+
+    classes: tuple[VisitClass, ...] = ()
+    """Encounters: of which class."""
+
+    reasons: tuple[str, ...] = ()
+    """Only rows given or done for one of these, by name or concept."""
+
+    specimens: tuple[str, ...] = ()
+    """Results: what was tested, such as URINE."""
+
+    organisms: tuple[str, ...] = ()
+    """Susceptibilities: of which organisms."""
+
+    routes: tuple[str, ...] = ()
+    """Medications: route codes, such as PO."""
+
+    admission_sources: tuple[str, ...] = ()
+    """Hospital visits: admitted through, such as EMERGENCY ROOM."""
+
+    results: tuple[str, ...] = ()
+    """Results in words, such as R for a susceptibility."""
+
     value: ValueTest | None = None
-    grew: bool | None = Field(
-        default=None,
-        description="Microbiology tests: only those with (without) an organism.",
-    )
-    extreme: Literal["minimum", "maximum"] | None = Field(
-        default=None,
-        description="Only the rows with the smallest (largest) value of all that pass the other limits.",
-    )
+    grew: bool | None = None
+    """Microbiology tests: only those with (without) an organism."""
+
+    extreme: Literal["minimum", "maximum"] | None = None
+    """Only the rows with the smallest (largest) value of all that pass the other limits."""
+
     companion: Companion | None = None
-    newest: int | None = Field(
-        default=None,
-        ge=2,
-        le=50,
-        description="Only the rows of the latest so many times.",
-    )
+    newest: int | None = Field(default=None, ge=2, le=50)
+    """Only the rows of the latest so many times."""
+
     when: When = When()
     returns: ReturnedField = "value"
     summary: Aggregation = "each"
-    per: Literal["day", "month", "year"] | None = Field(
-        default=None, description="One summary for each day and so on."
-    )
-    unit: Literal["minute", "hour", "day", "week", "month", "year"] | None = Field(
-        default=None, description="Of elapsed time and lengths of stay; null: days."
-    )
-    against: Against | None = Field(
-        default=None, description="For a comparison of, or a change between, two times."
-    )
-    now: str | None = Field(
-        default=None,
-        description="The clock of the question, such as 2133-12-31T23:59:00.",
-    )
+    per: Literal["day", "month", "year"] | None = None
+    """One summary for each day and so on."""
+
+    unit: Literal["minute", "hour", "day", "week", "month", "year"] | None = None
+    """Of elapsed time and lengths of stay; null: days."""
+
+    against: Against | None = None
+    """For a comparison of, or a change between, two times."""
+
+    now: str | None = None
+    """The clock of the question, such as 2133-12-31T23:59:00."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _return_what_rows_have(cls, fields: Any) -> Any:
+        """Without a field, rows that have no value return their name, else their time."""
+        if not isinstance(fields, dict) or "returns" in fields:
+            return fields
+        kind = KINDS.get(str(fields.get("what")))
+        if kind is None or fields.get("summary") in {"count", "exists"}:
+            return fields
+        for name in ("value", "name", "time"):
+            if name in kind.returns:
+                return {**fields, "returns": name}
+        return fields
 
     @model_validator(mode="after")
     def _check_consistency(self) -> Self:

@@ -16,24 +16,47 @@ Position = Literal[
 ]
 """The position in the order of time; all rows of one time count as one."""
 
-VisitKind = Literal["hospital", "icu"]
+VisitKind = Literal["hospital", "icu", "emergency", "ambulatory", "encounter"]
+"""encounter: a contact of any class."""
+
 Unit = Literal["minute", "hour", "day", "week", "month", "year"]
 
 
 _CLOCK = re.compile(r"([01][0-9]|2[0-3])(:[0-5][0-9]){1,2}")
 
 
+_VISIT_NOUNS: dict[VisitKind, str] = {
+    "hospital": "hospital visit",
+    "icu": "ICU stay",
+    "emergency": "emergency visit",
+    "ambulatory": "office visit",
+    "encounter": "visit",
+}
+
+
 class Visit(FrozenModel):
-    """One visit of the patient: the first or last by its start, or the current one, which has not ended."""
+    """A visit of the patient: the first or last by its start, the current one, which has not ended, or any.
+
+    It includes the rows that name its encounter and, of those that name none, what lies within its period.
+    """
 
     kind: VisitKind
-    which: Position | Literal["current"]
+    which: Position | Literal["current", "any"]
+
+    @property
+    def position(self) -> Position | None:
+        """The position in time, if it is one visit by its start."""
+        return None if self.which == "current" or self.which == "any" else self.which
+
+    @property
+    def noun(self) -> str:
+        """What visits of this kind are called."""
+        return _VISIT_NOUNS[self.kind]
 
     def __str__(self) -> str:
-        which = self.which.replace("_", " ")
-        if self.kind == "icu":
-            return f"the {which} ICU stay"
-        return f"the {which} hospital visit"
+        if self.which == "any":
+            return f"any {self.noun}"
+        return f"the {self.which.replace('_', ' ')} {self.noun}"
 
 
 class Ago(FrozenModel):
@@ -56,30 +79,26 @@ class Span(FrozenModel):
     "Yesterday": days_back=1. "Since 3 months ago": relation since, ago=3 months.
     """
 
-    relation: Literal["in", "since", "after", "before", "until"] = Field(
-        default="in",
-        description="in: within the stretch; since/until: with its own part; after/before: without.",
-    )
+    relation: Literal["in", "since", "after", "before", "until"] = "in"
+    """in: within the stretch; since/until: with its own part; after/before: without."""
+
     year: int | None = Field(default=None, ge=1, le=9999)
     month: int | None = Field(default=None, ge=1, le=12)
     day: int | None = Field(default=None, ge=1, le=31)
-    clock: str | None = Field(
-        default=None,
-        description="Time of day, 24 hours: 21:00 or 21:00:00. Needs a day.",
-    )
-    years_back: int | None = Field(
-        default=None, ge=0, description="0: this year, 1: last year."
-    )
-    months_back: int | None = Field(
-        default=None, ge=0, description="0: this month, 1: last month."
-    )
-    days_back: int | None = Field(
-        default=None, ge=0, description="0: today, 1: yesterday."
-    )
-    ago: Ago | None = Field(
-        default=None,
-        description="A length before the clock; then nothing else is given.",
-    )
+    clock: str | None = None
+    """Time of day, 24 hours: 21:00 or 21:00:00. Needs a day."""
+
+    years_back: int | None = Field(default=None, ge=0)
+    """0: this year, 1: last year."""
+
+    months_back: int | None = Field(default=None, ge=0)
+    """0: this month, 1: last month."""
+
+    days_back: int | None = Field(default=None, ge=0)
+    """0: today, 1: yesterday."""
+
+    ago: Ago | None = None
+    """A length before the clock; then nothing else is given."""
 
     @model_validator(mode="after")
     def _check_consistency(self) -> Self:

@@ -63,9 +63,8 @@ def task_of(agent: Agent) -> FrozenModel:  # type: ignore[type-arg]
         last_turn=True,
         everyday=True,
         most_queries=3,
-        kinds=("lab: One result of the laboratory. Returns time, value.",),
         concepts=("measurement: hemoglobin a1c, glucose",),
-        judgements=("safety: Whether something is safe is a clinical judgement.",),
+        judgements=("safety", "control"),
     )
 
 

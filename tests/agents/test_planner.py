@@ -2,7 +2,7 @@
 
 import json
 import re
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -11,10 +11,11 @@ from archqa.agents.planner import Plan, PlannerAgent, PlannerTask
 from archqa.llm.prompts import default_prompts
 from archqa.query import Query
 from archqa.query.execution.named_rows import with_concept_names
-from archqa.query.kinds import KINDS
+from archqa.query.kinds import KINDS, RowKind
 from archqa.query.model import KINDS_BY_LIMIT
 from archqa.query.questions.everyday.declining import judgement_reasons
-from archqa.query.wording.queries import concept_names, kind_descriptions
+from archqa.query.scope import VisitKind
+from archqa.query.wording.queries import kind_description
 from archqa.terminology.concepts import load_concepts
 
 COUNT = {"what": "diagnosis", "summary": "count"}
@@ -57,25 +58,94 @@ def test_every_concept_of_the_examples_is_one_of_the_tables() -> None:
     assert used <= CONCEPTS
 
 
-def test_kinds_limits_and_concepts_are_rendered_from_their_tables() -> None:
+def test_every_limit_visit_and_judgement_of_a_query_is_explained() -> None:
     text = system_prompt(everyday=True)
-    for kind in KINDS.values():
-        assert kind.meaning
-        assert f"- {kind.what}: {kind.meaning} Returns " in text
-    for limit in KINDS_BY_LIMIT:
-        assert limit in text
-    for name in CONCEPTS - {
-        concept.name for concept in load_concepts() if concept.kind == "drug"
-    }:
-        assert name in text
-    assert len(kind_descriptions()) == len(KINDS)
+    visits = [*get_args(VisitKind), "current", "any"]
+    for word in (*KINDS_BY_LIMIT, *visits, *judgement_reasons()):
+        assert re.search(rf"\b{word}\b", text), word
+
+
+@pytest.mark.parametrize("what", KINDS)
+def test_a_kind_of_rows_is_described_with_all_that_it_returns(what: RowKind) -> None:
+    text = kind_description(what)
+    assert KINDS[what].meaning in text
+    common = {"time", "elapsed", "name", "visit", "status"}
+    for field in KINDS[what].returns - common:
+        assert field in text
+    for field in common - KINDS[what].returns:
+        assert f"Has no {field}." in text or "Returns only " in text
 
 
 def test_a_benchmark_is_asked_by_names_and_one_query() -> None:
     text = system_prompt(everyday=False)
     assert "a list of one query" in text
     assert "declined" not in text
-    assert concept_names()[0] not in text
+    assert "Leave concepts" in text
+
+
+def test_the_schema_names_every_field_of_a_query_and_requires_only_its_kind() -> None:
+    schema = PlannerAgent().output_schema(PlannerTask(question="q"))
+    query = schema["$defs"]["Query"]
+    assert query["properties"].keys() == Query.model_fields.keys()
+    assert query["required"] == ["what"]
+    assert len(json.dumps(schema)) < 5300
+    assert "description" not in json.dumps(schema)
+
+
+@pytest.mark.parametrize(
+    ("fields", "returns"),
+    [
+        ({"what": "medication"}, "name"),
+        ({"what": "observation", "when": None, "names": None}, "value"),
+        ({"what": "hospital_visit", "when": {"visit": None, "spans": None}}, "time"),
+    ],
+)
+def test_what_a_query_leaves_open_may_be_absent_or_null(
+    fields: dict[str, Any], returns: str
+) -> None:
+    [query] = Plan.model_validate({"queries": [fields]}).queries
+    assert query == Query(what=fields["what"], returns=returns)
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        (
+            {"what": "medication", "concepts": ["metformine"]},
+            "The nearest concepts: metformin,",
+        ),
+        (
+            {"what": "medication", "concepts": ["asthma"]},
+            "'asthma' is a condition, but a concept of medication is a drug class or drug",
+        ),
+        (
+            {"what": "observation", "concepts": ["feverish state"]},
+            "is called 'feverish state'",
+        ),
+        (
+            {"what": "care_unit", "concepts": ["MICU"]},
+            "Rows of care_unit are named by names",
+        ),
+        (
+            {
+                "what": "observation",
+                "companion": {"what": "diagnosis", "concepts": ["qwertz"]},
+            },
+            "is called 'qwertz'",
+        ),
+    ],
+)
+@pytest.mark.parametrize("declines", [False, True])
+def test_a_concept_that_the_tables_do_not_have_is_sent_back_with_the_nearest_ones(
+    query: dict[str, Any], reason: str, declines: bool
+) -> None:
+    fields: dict[str, Any] = {"queries": [query]}
+    if declines:
+        fields = {"declined": {"kind": "control", "related": [query]}}
+    with pytest.raises(Rejected, match=re.escape(reason)):
+        PlannerAgent().check(
+            PlannerTask(question="q", everyday=True), Plan.model_validate(fields)
+        )
 
 
 def test_a_plan_does_one_thing() -> None:
@@ -115,23 +185,25 @@ def test_a_limit_of_the_query_language_is_no_judgement() -> None:
 
 
 @pytest.mark.parametrize(
-    ("phrase", "name"),
+    ("what", "phrase", "name"),
     [
-        ("A1c", "hemoglobin a1c"),
-        ("Hemoglobin A1c", "hemoglobin a1c"),
-        ("dextrose", "dextrose"),
+        ("observation", "A1c", "hemoglobin a1c"),
+        ("observation", "Hemoglobin A1c", "hemoglobin a1c"),
+        ("medication", "dextrose", "dextrose"),
     ],
 )
-def test_a_concept_may_be_called_by_any_of_its_phrases(phrase: str, name: str) -> None:
-    query = Query(what="observation", concepts=(phrase,))
+def test_a_concept_may_be_called_by_any_of_its_phrases(
+    what: RowKind, phrase: str, name: str
+) -> None:
+    query = Query(what=what, concepts=(phrase,))
     assert with_concept_names(query).concepts == (name,)
 
 
-def test_a_phrase_for_no_concept_is_a_name_of_rows() -> None:
+def test_a_brand_is_its_drug() -> None:
     query = with_concept_names(
-        Query(what="medication", concepts=("Lipitor", "Unicornol"), returns="name")
+        Query(what="medication", concepts=("Lipitor",), returns="name")
     )
-    assert (query.concepts, query.names) == (("atorvastatin",), ("Unicornol",))
+    assert query.concepts == ("atorvastatin",)
 
 
 def test_concepts_of_the_other_side_and_of_companions_are_named_too() -> None:

@@ -296,3 +296,27 @@ class TestChangesAndDurations:
         assert took.startswith("1 hour and 20 minutes: Appendectomy")
         ventilated = ask("How long was he on the ventilator?").text
         assert ventilated.startswith("78.0 hours (3.2 days): Mechanical ventilation")
+        assert ask("how long on the ventilator").text == ventilated
+        until_now = ask("How long has he been on the ventilator?").text
+        assert "78.0 hours (3.2 days): Mechanical ventilation" in until_now
+
+    def test_the_verb_last_does_not_ask_for_the_latest(
+        self, asking: Callable[..., Ask]
+    ) -> None:
+        ask = asking(
+            procedure(
+                "a",
+                "Mechanical ventilation",
+                "2025-03-01T09:00:00Z",
+                "2025-03-01T10:20:00Z",
+            ),
+            procedure(
+                "b",
+                "Mechanical ventilation",
+                "2025-03-05T12:00:00Z",
+                "2025-03-05T14:10:00Z",
+            ),
+        )
+        lasted = ask("How long did the mechanical ventilation last?").text
+        assert "1 hour and 20 minutes" in lasted
+        assert "2 hours and 10 minutes" in lasted

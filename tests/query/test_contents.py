@@ -130,15 +130,65 @@ def test_rows_that_a_kind_hides_are_counted_where_they_are_told(tmp_path: Path) 
     assert "observation: 30 rows" in card
 
 
+def test_the_card_describes_the_kinds_of_a_question_and_counts_the_others(
+    charted: Charted,
+) -> None:
+    card = contents_card(
+        contents(charted(clinic_record())), kinds=["medication", "goal"]
+    )
+    first, *_ = card.splitlines()
+    assert first.startswith("medication: 3 rows, 2020-01-01 to 2020-01-05. One drug")
+    assert "dose" in first
+    assert '"Enoxaparin 40 MG" 2' in card
+    assert "encounter 1" in card.splitlines()[-2]
+    assert "Returns also" not in card.partition("Rows of other kinds")[2]
+
+
+def test_a_name_that_an_export_wrote_as_a_dictionary_is_shown_as_its_text(
+    charted: Charted,
+) -> None:
+    written = "{'text': 'Walk more', 'addresses': ['weight']}"
+    goal = {
+        "resourceType": "Goal",
+        "id": "g",
+        "lifecycleStatus": "active",
+        "description": {"text": written},
+        "subject": {"reference": "Patient/p"},
+    }
+    chart = charted([goal])
+    assert 'names (1): "Walk more" 1' in contents_card(contents(chart))
+    assert look_up(contents(chart), "walk") == ('goal "Walk more" (1 row)',)
+
+
+def test_words_of_the_record_come_before_what_a_concept_means(
+    charted: Charted,
+) -> None:
+    chart = charted(
+        [
+            glucose(1, "2020-01-01"),
+            result("s", "", "Sugar test", "2020-01-01", (1, "1")),
+        ]
+    )
+    names = [line.split('"')[1] for line in look_up(contents(chart), "sugar")]
+    assert names[0] == "Sugar test"
+
+
+def test_words_that_no_name_has_together_are_looked_up_one_by_one(
+    charted: Charted,
+) -> None:
+    line, *_ = look_up(contents(charted(clinic_record())), "the enoxaparin syringes")
+    assert line.startswith('medication "Enoxaparin 40 MG" (2 rows')
+
+
 def test_a_look_up_tells_kind_count_dates_and_concept(charted: Charted) -> None:
     chart = charted([glucose(1, "2020-01-01"), glucose(2, "2020-03-02")])
-    first, second = look_up(contents(chart), "blood sugar")
-    assert first == 'concept "glucose" (measurement)'
-    assert second == (
+    first, second = look_up(contents(chart), "her blood sugar")
+    assert second == 'concept "glucose" (measurement)'
+    assert first == (
         'lab "Glucose [Mass/volume] in Blood" (2 rows, 2020-01-01 to 2020-03-02, '
         "in mg/dL), concept: glucose"
     )
-    assert look_up(contents(chart), "2339-0") == (second,)
+    assert look_up(contents(chart), "2339-0") == (first,)
     assert look_up(contents(chart), "Glucose [Mass/volum] in Blod") == (second,)
     assert look_up(contents(chart), "unicorn") == ()
 

@@ -405,3 +405,93 @@ def test_a_comparison_of_summaries_does_not_use_bounds_as_numbers(
     )
     with build_store(tmp_path, [patient, *results]) as store:
         assert values(store, query) == (value,)
+
+
+def test_a_visit_limit_accepts_any_stay_and_visits_of_a_class(tmp_path: Path) -> None:
+    """Of a visit are the rows that name its encounter and, of those that name none, what lies within."""
+    plain = {"identifier": []}
+
+    def at(place: int, time: str, visit: str = "") -> Resource:
+        fields = {"encounter": {"reference": f"Encounter/{visit}"}} if visit else {}
+        code = codeable_concept("2345-7", "Glucose", "http://loinc.org")
+        quantity = {"value": float(place), "unit": "u"}
+        return observation(
+            f"o{place}", "p", code, time, valueQuantity=quantity, **fields
+        )
+
+    resources = [
+        patient("p"),
+        encounter("h1", "p", "2130-01-01", "2130-01-05"),
+        encounter("h2", "p", "2130-03-01", "2130-03-05"),
+        encounter(
+            "i1",
+            "p",
+            "2130-03-02",
+            "2130-03-03",
+            "icu",
+            partOf={"reference": "Encounter/h2"},
+        ),
+        encounter(
+            "e1",
+            "p",
+            "2130-05-01",
+            "2130-05-02",
+            **plain,
+            **{"class": {"code": "EMER"}},
+        ),
+        encounter(
+            "a1", "p", "2130-06-01", "2130-06-01", **plain, **{"class": {"code": "AMB"}}
+        ),
+        at(1, "2130-01-02T10:00:00Z"),
+        at(2, "2130-02-27T10:00:00Z", "h2"),
+        at(3, "2130-03-02T10:00:00Z"),
+        at(4, "2130-05-01T10:00:00Z"),
+        at(5, "2130-06-07T10:00:00Z", "a1"),
+        at(6, "2130-08-01T10:00:00Z"),
+    ]
+    expected = {
+        ("hospital", "any"): [1, 2, 3],
+        ("hospital", "last"): [2, 3],
+        ("icu", "any"): [3],
+        ("emergency", "last"): [4],
+        ("ambulatory", "any"): [5],
+        ("encounter", "any"): [1, 2, 3, 4, 5],
+        ("encounter", "first"): [1],
+    }
+    with build_store(tmp_path / "visits", resources) as store:
+        for (kind, which), values in expected.items():
+            when = {"visit": {"kind": kind, "which": which}}
+            query = Query.model_validate(
+                {"what": "observation", "concepts": ["glucose"], "when": when}
+            )
+            assert list(execute(query, store, "p").answer.values) == values, (
+                kind,
+                which,
+            )
+
+
+def test_the_durations_of_a_procedure_can_be_added_up(tmp_path: Path) -> None:
+    def ventilated(place: int, start: str, end: str) -> Resource:
+        return {
+            "resourceType": "Procedure",
+            "id": f"v{place}",
+            "status": "completed",
+            "code": {"text": "Mechanical ventilation"},
+            "subject": {"reference": "Patient/p"},
+            "performedPeriod": {"start": start, "end": end},
+        }
+
+    resources = [
+        patient("p"),
+        ventilated(1, "2130-01-01T10:00:00Z", "2130-01-01T16:30:00Z"),
+        ventilated(2, "2130-01-03T22:00:00Z", "2130-01-04T00:00:00Z"),
+    ]
+    query = Query(
+        what="procedure",
+        concepts=("mechanical ventilation",),
+        returns="length_of_stay",
+        summary="sum",
+        unit="hour",
+    )
+    with build_store(tmp_path / "ventilated", resources) as store:
+        assert execute(query, store, "p").answer.values == (8.5,)

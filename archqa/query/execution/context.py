@@ -8,6 +8,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
+from typing import NamedTuple
 
 from archqa.fhir import Encounters, Resource
 from archqa.fhir.views.encounters import EncounterKind, encounter_kind
@@ -131,26 +133,42 @@ class ExecutionContext:
         window = resolve_window(when.spans, self.now, self.conventions)
         if when.visit is None:
             return Scope(self, window)
-        stays = self.hospital_visits
-        kind = "hospital visit"
-        if when.visit.kind == "icu":
-            stays = self.chart.encounters.icu
-            kind = "ICU stay"
-        stays = begun_before(stays, self.cutoff)
-        if when.visit.which != "current":
-            visit = stays.nth(POSITIONS[when.visit.which])
-        elif stays.current is not None or stays.last is None:
-            visit = stays.current
-        elif self.conventions.current_visit == "without_end":
-            visit = None
+        stays = begun_before(self._visits_of(when.visit), self.cutoff)
+        if when.visit.which == "any":
+            visits = stays.all
         else:
-            self.warn(
-                f"No {kind} is still open: the most recent one stands in for the current one."
-            )
-            visit = stays.last
-        if visit is None:
+            visit = self._one_visit(stays, when.visit)
+            visits = (visit,) if visit is not None else ()
+        if not visits:
             self.warn(f"The record has no such visit: {when.visit}.")
-        return Scope(self, window, when.visit, visit)
+        return Scope(self, window, when.visit, visits)
+
+    def _visits_of(self, visit: Visit) -> Encounters:
+        """The visits of a kind, oldest first."""
+        if visit.kind == "hospital":
+            return self.hospital_visits
+        if visit.kind == "icu":
+            return self.chart.encounters.icu
+        contacts = []
+        for encounter in self.chart.encounters.all:
+            if encounter_kind(encounter) is EncounterKind.ICU:
+                continue
+            if visit.kind in {"encounter", *visit_classes(self.chart, encounter)}:
+                contacts.append(encounter)
+        return Encounters(contacts)
+
+    def _one_visit(self, stays: Encounters, visit: Visit) -> Resource | None:
+        """The visit at a position in time, or the current one."""
+        if visit.position:
+            return stays.nth(POSITIONS[visit.position])
+        if stays.current is not None or stays.last is None:
+            return stays.current
+        if self.conventions.current_visit == "without_end":
+            return None
+        self.warn(
+            f"No {visit.noun} is still open: the most recent one stands in for the current one."
+        )
+        return stays.last
 
     @property
     def hospital_visits(self) -> Encounters:
@@ -169,59 +187,73 @@ class ExecutionContext:
         return Encounters(visits)
 
 
+class _Stretch(NamedTuple):
+    """A visit by its id, start and end."""
+
+    visit_id: str
+    start: datetime | None
+    end: datetime | None
+
+
 @dataclass(frozen=True)
 class Scope:
-    """A window of time, and the visit if one is requested."""
+    """A window of time, and the visits if some are requested."""
 
     context: ExecutionContext
     window: Window = ALL_TIME
     requested_visit: Visit | None = None
-    visit: Resource | None = None
+    visits: Sequence[Resource] = ()
 
     @property
     def visit_not_found(self) -> bool:
         """Whether the requested visit does not exist."""
-        return self.requested_visit is not None and self.visit is None
+        return self.requested_visit is not None and not self.visits
 
     @property
-    def visit_id(self) -> str:
-        """The id of the visit; empty if none is requested."""
-        if not self.visit:
-            return ""
-        return str(self.visit.get("id"))
+    def visit_ids(self) -> list[str]:
+        """The ids of the requested visits."""
+        return [str(visit.get("id")) for visit in self.visits]
 
     @property
     def icu_stay_ids(self) -> list[str]:
-        """The ids of the ICU stays that are the visit or part of it."""
-        if self.visit is None or self.requested_visit is None:
-            return []
-        if self.requested_visit.kind == "icu":
-            return [self.visit_id]
-        icu_stays = self.context.chart.encounters.icu.within(self.visit).all
-        return [str(encounter["id"]) for encounter in icu_stays]
+        """The ids of the ICU stays that are the visits or part of them."""
+        if self.requested_visit is not None and self.requested_visit.kind == "icu":
+            return self.visit_ids
+        ids = []
+        for visit in self.visits:
+            parts = self.context.chart.encounters.icu.within(visit).all
+            ids += [str(encounter["id"]) for encounter in parts]
+        return ids
+
+    @cached_property
+    def _stretches(self) -> list[_Stretch]:
+        stretches = []
+        for visit in self.visits:
+            start = local_time_at(visit, "period.start")
+            end = local_time_at(visit, "period.end")
+            stretches.append(_Stretch(str(visit.get("id")), start, end))
+        return stretches
 
     def contains(self, row: Row) -> bool:
-        """Whether a row belongs to the requested visit, whatever the window."""
-        if self.visit is None or self.requested_visit is None:
-            return False
+        """Whether a row belongs to a requested visit, whatever the window."""
         if not row.hospital_visit_id and self.context.conventions.requires_encounter:
             return False
-        if self.requested_visit.kind == "hospital":
-            if row.hospital_visit_id:
-                return row.hospital_visit_id == self.visit_id
-        elif row.icu_stay_id:
-            return row.icu_stay_id == self.visit_id
-        else:
-            icu_stay = self.context.chart.stays[self.visit_id]
-            if row.hospital_visit_id not in {"", icu_stay.hospital_visit_id}:
-                return False
-        # The row names no such visit: its time decides, both ends of the visit included.
-        start = local_time_at(self.visit, "period.start")
-        end = local_time_at(self.visit, "period.end")
-        time = row.local_time
-        if time is None or start is None or time < start:
+        return any(self._is_within(row, stretch) for stretch in self._stretches)
+
+    def _is_within(self, row: Row, stretch: _Stretch) -> bool:
+        stay = self.context.chart.stays[stretch.visit_id]
+        if stay.icu_stay_id:
+            if row.icu_stay_id:
+                return row.icu_stay_id == stretch.visit_id
+        elif row.hospital_visit_id and stay.hospital_visit_id == stretch.visit_id:
+            return row.hospital_visit_id == stretch.visit_id
+        if row.hospital_visit_id not in {"", stay.hospital_visit_id}:
             return False
-        return end is None or time <= end
+        # The row names no such visit: its time decides, both ends of the visit included.
+        time = row.local_time
+        if time is None or stretch.start is None or time < stretch.start:
+            return False
+        return stretch.end is None or time <= stretch.end
 
 
 def uses_end_time(query: Query) -> bool:

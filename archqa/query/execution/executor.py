@@ -555,8 +555,8 @@ def _age(context: ExecutionContext, row: Row) -> float | None:
             raise CannotExecute(
                 "A patient is of no time, so that no age is known.\nLimit it by a visit."
             )
-        visit = context.resolve_scope(context.query.when).visit
-        time = local_time_at(visit, "period.start") or context.now
+        visits = context.resolve_scope(context.query.when).visits
+        time = local_time_at(next(iter(visits), None), "period.start") or context.now
         if time is None and death is None:
             raise CannotExecute(
                 "The question asks for an age, but not at what time.\nGive the clock (now)."

@@ -8,6 +8,7 @@ from functools import cache, cached_property, lru_cache
 from itertools import chain
 from typing import NamedTuple
 
+from archqa.core.near_misses import near_misses
 from archqa.fhir import CodeCount
 from archqa.fhir.values.text import normalise_text
 from archqa.query.conventions import Conventions
@@ -36,6 +37,9 @@ REASON_KINDS: tuple[ConceptKind, ...] = ("condition", "procedure", "measurement"
 
 Code = tuple[str, str]
 """System and code."""
+
+_MAX_NEAREST = 4
+"""Concepts that the error for an unknown one names."""
 
 
 class NameMatcher:
@@ -325,43 +329,55 @@ def _things_called(text: str) -> list[Concept]:
 def with_concept_names(query: Query) -> Query:
     """The query with the names of concepts in place of other phrases for them.
 
-    A phrase for no concept is a name of rows: archqa has no concept of most brands.
+    Raises `CannotExecute` for a phrase that names no concept of the kind of rows.
     """
-    changes = _named(query.concepts, query.names, query.what)
+    changes: dict[str, object] = {"concepts": _named(query.concepts, query.what)}
     if query.against is not None:
-        against = _named(query.against.concepts, query.against.names, query.what)
+        against = {"concepts": _named(query.against.concepts, query.what)}
         changes["against"] = query.against.model_copy(update=against)
     if query.companion is not None:
-        other = query.companion
-        companion = _named(other.concepts, other.names, other.what)
-        changes["companion"] = other.model_copy(update=companion)
+        companion = {"concepts": _named(query.companion.concepts, query.companion.what)}
+        changes["companion"] = query.companion.model_copy(update=companion)
     return query.model_copy(update=changes)
 
 
-def _named(
-    phrases: Iterable[str], names: Iterable[str], what: str
-) -> dict[str, object]:
-    """The fields `concepts` and `names` of a limit whose concepts are called by these phrases."""
-    all_names = _all_names()
-    concepts: dict[str, None] = {}
-    all_row_names = dict.fromkeys(names)
-    for phrase in phrases:
-        name = _concept_name(phrase, KINDS[what].concepts)
-        (concepts if name in all_names else all_row_names)[name] = None
-    return {"concepts": tuple(concepts), "names": tuple(all_row_names)}
+def _named(phrases: Iterable[str], what: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(_concept_name(phrase, what) for phrase in phrases))
 
 
-def _concept_name(phrase: str, kinds: tuple[ConceptKind, ...]) -> str:
+def _concept_name(phrase: str, what: str) -> str:
     """The name of the concept that a phrase means: its own, else of the first kind that has one."""
-    own_name = " ".join(phrase.lower().split())
-    if own_name in _all_names():
-        return own_name
-    called = concepts_called(phrase)
-    for kind in dict.fromkeys((*kinds, *ALL_CONCEPT_KINDS)):
+    name = " ".join(phrase.lower().split())
+    called = [concept for concept in load_concepts() if concept.name == name]
+    called += concepts_called(phrase)
+    for kind in KINDS[what].concepts:
         for concept in called:
             if concept.kind == kind:
                 return concept.name
-    return phrase
+    raise _not_a_concept(phrase, what, called)
+
+
+def _not_a_concept(phrase: str, what: str, called: Sequence[Concept]) -> CannotExecute:
+    """The error for a phrase that names no concept of a kind of rows, with the nearest names."""
+    kinds = KINDS[what].concepts
+    allowed = " or ".join(kind.replace("_", " ") for kind in kinds)
+    problem = f"No {allowed} of the tables is called {phrase!r}"
+    if not kinds:
+        problem = (
+            f"Rows of {what} are named by names, not by a concept such as {phrase!r}"
+        )
+    elif called:
+        kind_text = called[0].kind.replace("_", " ")
+        problem = f"{phrase!r} is a {kind_text}, but a concept of {what} is a {allowed}"
+    mentioned = [match.concept for match in find_concepts(phrase)]
+    nearest = [concept.name for concept in mentioned if concept.kind in kinds]
+    names = (concept.name for concept in load_concepts() if concept.kind in kinds)
+    nearest += near_misses(phrase, names, count=_MAX_NEAREST)
+    advice = "What no concept names goes into names, in the words of the record."
+    if nearest:
+        listed = ", ".join(dict.fromkeys(nearest[:_MAX_NEAREST]))
+        advice = f"The nearest concepts: {listed}. {advice}"
+    return CannotExecute(f"{problem}.\n{advice}")
 
 
 def is_concept_name(name: str) -> bool:

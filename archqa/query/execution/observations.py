@@ -201,7 +201,7 @@ def _server_limits(
     if what in {"vital", "output"}:
         limits["encounter"] = ",".join(scope.icu_stay_ids or ["none"])
     elif scope.requested_visit.kind == "hospital":
-        limits["encounter"] = scope.visit_id
+        limits["encounter"] = ",".join(scope.visit_ids)
     return limits
 
 

@@ -1,12 +1,8 @@
-"""A query as text that a clinician can check, and the query language described for a model."""
+"""A query as text that a clinician can check, and its kinds of rows described for a model."""
 
-from collections import defaultdict
-from functools import cache
-
-from archqa.query.kinds import KINDS, KindOfRows
-from archqa.query.model import KINDS_BY_LIMIT, Against, Companion, Query
+from archqa.query.kinds import KINDS, RowKind
+from archqa.query.model import Against, Companion, Query
 from archqa.query.scope import When
-from archqa.terminology.concepts import load_concepts
 
 _AGGREGATION = {
     "count": "How many {rows} are there",
@@ -36,11 +32,8 @@ _WITHIN = {
     "stay": "during",
     "ever": "beside",
 }
-_LIMITS_OF_ALL_KINDS = frozenset({"names", "concepts"})
-"""Limits of nearly all kinds: the prompt explains them once."""
-
-_UNLISTED = "drug"
-"""Drugs are named by their generic name; some 400 of them are not worth a list."""
+_COMMON_FIELDS = frozenset({"time", "elapsed", "name", "visit", "status"})
+"""Fields that most kinds of rows return: the planner's prompt names them once."""
 
 
 def query_text(query: Query) -> str:
@@ -197,39 +190,16 @@ def _field_text(query: Query) -> str:
     return field
 
 
-@cache
-def kind_descriptions() -> tuple[str, ...]:
-    """One line for each kind of rows: what a row is, what it can return, and how it is limited."""
-    return tuple(map(_kind_text, KINDS.values()))
-
-
-@cache
-def concept_names() -> tuple[str, ...]:
-    """One line for each kind of concept but drugs: the names of all its concepts."""
-    names: dict[str, list[str]] = defaultdict(list)
-    for concept in load_concepts():
-        if concept.kind != _UNLISTED:
-            names[concept.kind].append(concept.name)
-    lines = []
-    for kind, names_of_kind in names.items():
-        lines.append(f"{kind.replace('_', ' ')}: {', '.join(sorted(names_of_kind))}")
-    return tuple(lines)
-
-
-def _kind_text(kind: KindOfRows) -> str:
-    parts = [
-        f"{kind.what}: {kind.meaning}",
-        f"Returns {', '.join(sorted(kind.returns))}.",
-    ]
-    limits = []
-    for limit, kinds in KINDS_BY_LIMIT.items():
-        if kind.what in kinds and limit not in _LIMITS_OF_ALL_KINDS:
-            limits.append(limit)
-    if limits:
-        parts.append(f"Limits: {', '.join(limits)}.")
-    if kind.concepts:
-        names = ", ".join(kind.concepts).replace("_", " ")
-        parts.append(f"Concepts: {names}.")
-    elif not kind.named:
-        parts.append("No names.")
+def kind_description(what: RowKind) -> str:
+    """What a row of a kind is, and what it returns besides the fields of most kinds."""
+    kind = KINDS[what]
+    further = ", ".join(sorted(kind.returns - _COMMON_FIELDS))
+    missing = sorted(_COMMON_FIELDS - kind.returns)
+    if len(missing) > 1:
+        return f"{kind.meaning} Returns only {', '.join(sorted(kind.returns))}."
+    parts = [kind.meaning]
+    if further:
+        parts.append(f"Returns also {further}.")
+    if missing:
+        parts.append(f"Has no {missing[0]}.")
     return " ".join(parts)

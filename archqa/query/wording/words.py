@@ -199,7 +199,7 @@ def clean_name(name: str) -> str:
 @lru_cache(maxsize=16384)
 def without_marks(name: str) -> str:
     """Return a display as `clean_name`, without a capital first letter where it has none."""
-    text = " ".join(_exported_text(name).replace("_", " ").split())
+    text = " ".join(exported_text(name).replace("_", " ").split())
     for pattern in (_SNOMED_TAG, _LOINC_PROPERTY, _LOINC_METHOD, _LOINC_BLOOD):
         text = pattern.sub("", text)
     return _CAPITAL_UNIT.sub(lambda match: short_words("strength unit")[match[0]], text)
@@ -212,7 +212,7 @@ def sentence_case(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _exported_text(text: str) -> str:
+def exported_text(text: str) -> str:
     """The text in a dictionary that an export wrote where a text belongs; else the text itself.
 
     It is the `text`, else what is to be measured and its bound: `Hemoglobin A1c < 7`.

@@ -9,7 +9,7 @@ query expresses the planner hands over to an agent that works with code.
 
 import asyncio
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -44,16 +44,21 @@ from archqa.query.conventions import (
     get_conventions,
 )
 from archqa.query.execution.chart import ChartCache
-from archqa.query.execution.named_rows import with_concept_names
+from archqa.query.execution.named_rows import concepts_called, with_concept_names
 from archqa.query.execution.time_windows import cutoff, resolve_now
+from archqa.query.kinds import KINDS, RowKind
 from archqa.query.lookup import (
     explain_empty,
     look_up,
     look_up_question,
     may_be_asked_otherwise,
+    relevant_concepts,
 )
 from archqa.query.questions.calendar import read_stated_time
+from archqa.query.questions.everyday import patient_vocabulary
 from archqa.query.questions.everyday.declining import judgement_reasons
+from archqa.query.questions.everyday.phrases import mark
+from archqa.query.questions.everyday.reader import subject_of
 from archqa.query.wording.queries import query_text
 from archqa.tasks.fhir_agentbench.agents import RecordCodeAgent, TypeCount
 from archqa.tasks.fhir_agentbench.published_agents import (
@@ -88,6 +93,25 @@ _MAX_ROWS = 200
 
 _MAX_CITED = 12
 """Citations of an answer by code: more of them no reader checks."""
+
+_CARD_CHARACTERS_OF_NEXT_TURN = 1000
+_MAX_LINES_OF_LOOKUP = 4
+_MAX_OUTCOME_CHARACTERS = 1200
+_MAX_FOUND_CHARACTERS = 2000
+"""Of what the words of a question are called; the planner may look the others up."""
+
+_SUBJECTS: dict[RowKind, tuple[str, ...]] = {
+    "observation": ("measurements",),
+    "microbiology_test": ("microbiology",),
+    "organism": ("microbiology",),
+    "susceptibility": ("microbiology",),
+    "administration": ("medication",),
+    "diagnosis": ("history",),
+    "hospital_visit": ("encounter",),
+    "icu_stay": ("encounter",),
+    "report": ("imaging",),
+}
+"""What the grammar calls the subject of a question that may be about a kind of rows, too."""
 
 _RESOURCES_LINE = re.compile(r"^\s*\**resources?\**\s*:", re.IGNORECASE | re.MULTILINE)
 
@@ -244,6 +268,7 @@ async def plan_and_execute(planning: Planning) -> Planned:
         if plan.look_up:
             lookups = await asyncio.to_thread(_look_up, planning, plan)
             task = task.model_copy(update={"found": (*task.found, *lookups)})
+            task = _for_next_turn(planning, task)
             continue
         if not plan.queries:
             return Planned(plan)
@@ -259,8 +284,10 @@ async def plan_and_execute(planning: Planning) -> Planned:
         queries = [
             query.model_dump_json(exclude_defaults=True) for query in plan.queries
         ]
-        attempt = QueryAttempt(query="\n".join(queries), outcome=feedback)
+        outcome = feedback[:_MAX_OUTCOME_CHARACTERS]
+        attempt = QueryAttempt(query="\n".join(queries), outcome=outcome)
         task = task.model_copy(update={"tried": (*task.tried, attempt)})
+        task = _for_next_turn(planning, task)
     if empty is not None:
         return empty
     raise Unusable(
@@ -351,20 +378,53 @@ def final_text(message: str) -> str:
 def _with_first_look(planning: Planning, task: PlannerTask) -> PlannerTask:
     """The task with a card of the record, and what the words of the question are called in it."""
     contents = planning.contents
-    lookups = []
-    for lookup in look_up_question(contents, planning.question.question):
-        lookups.append(LookupResult(words=lookup.words, lines=lookup.lines))
-    return task.model_copy(
-        update={"card": contents_card(contents), "found": tuple(lookups)}
-    )
+    question = planning.question.question
+    lookups = look_up_question(contents, question)
+    kinds = _kinds_in_question(planning)
+    room = _MAX_FOUND_CHARACTERS
+    found = []
+    for lookup in lookups:
+        kinds |= lookup.kinds
+        room -= len("\n".join(lookup.lines))
+        if room > 0:
+            found.append(LookupResult(words=lookup.words, lines=lookup.lines))
+    listed = [what for what in KINDS if what in kinds]
+    changes: dict[str, Any] = {
+        "card": contents_card(contents, kinds=listed),
+        "found": tuple(found),
+    }
+    if task.everyday:
+        changes["concepts"] = relevant_concepts(contents, question, listed)
+    return task.model_copy(update=changes)
+
+
+def _kinds_in_question(planning: Planning) -> set[RowKind]:
+    """The kinds of rows that the words of the question speak of, as the grammar reads them."""
+    patient = planning.question.patient_fhir_id
+    vocabulary = patient_vocabulary(planning.context.store, patient)
+    clause = mark(planning.question.question, vocabulary)
+    named = {subject_of(clause), *(each.value for each in clause.of("row"))}
+    kinds: set[RowKind] = set()
+    for kind in KINDS.values():
+        if kind.what in named or not named.isdisjoint(_SUBJECTS.get(kind.what, ())):
+            kinds.add(kind.what)
+    return kinds
 
 
 def _look_up(planning: Planning, plan: Plan) -> list[LookupResult]:
     contents = planning.contents
-    return [
-        LookupResult(words=words, lines=look_up(contents, words))
-        for words in plan.look_up
-    ]
+    results = []
+    for words in plan.look_up:
+        lines = look_up(contents, words, limit=_MAX_LINES_OF_LOOKUP)
+        results.append(LookupResult(words=words, lines=lines))
+    return results
+
+
+def _for_next_turn(planning: Planning, task: PlannerTask) -> PlannerTask:
+    """The task without what its first turn had and the next one does not need: names on the card."""
+    kinds = _kinds_in_question(planning)
+    card = contents_card(planning.contents, _CARD_CHARACTERS_OF_NEXT_TURN, kinds)
+    return task.model_copy(update={"card": card, "concepts": ()})
 
 
 def _is_final(planning: Planning, planned: Planned, empty: Planned | None) -> bool:
@@ -427,6 +487,8 @@ def _result(planning: Planning, results: tuple[QueryResult, ...]) -> RecordResul
     for result in results:
         rows += result.rows
         warnings.update(dict.fromkeys(result.warnings))
+        if planning.uses_model and not result.chosen:
+            warnings.update(dict.fromkeys(_searched_by_name(result.query)))
         _add_ids(retrieved, result.retrieved)
         _add_ids(cited, result.evidence)
     if len(rows) > _MAX_ROWS:
@@ -442,6 +504,19 @@ def _result(planning: Planning, results: tuple[QueryResult, ...]) -> RecordResul
         warnings=tuple(warnings),
         **_query_results(result.query for result in results),
     )
+
+
+def _searched_by_name(query: Query) -> Iterator[str]:
+    """What a model's query without rows searched by words that the record may not use."""
+    names = [*query.names]
+    for reason in query.reasons:
+        if not concepts_called(reason):
+            names.append(reason)
+    if query.companion is not None:
+        names += query.companion.names
+    if names:
+        listed = "” or “".join(names)
+        yield f"“{listed}” was searched by name alone, not by codes."
 
 
 def _add_ids(ids: Ids, further: Ids) -> None:

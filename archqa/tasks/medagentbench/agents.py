@@ -69,7 +69,7 @@ class MedAgentTypedAgent(Agent[MedAgentTypedTask, AssistantTurn]):
     """Calls typed tools."""
 
     name = "clinical_typed"
-    prompt = "medagent_typed/v2"
+    prompt = "medagent_typed/v3"
     task_type = MedAgentTypedTask
     output_type = AssistantTurn
 

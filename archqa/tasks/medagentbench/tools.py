@@ -20,6 +20,7 @@ from archqa.core.value import FrozenModel
 from archqa.fhir import Record
 from archqa.fhir.record import Resource
 from archqa.llm.model import ToolSpec
+from archqa.llm.structured import sparse_schema
 from archqa.tasks.medagentbench.dosing import normalize_number, parse_dosing
 from archqa.tasks.medagentbench.protocol import ActionFailed, Actions
 from archqa.tasks.medagentbench.session import format_datetime, parse_instant
@@ -57,9 +58,8 @@ class ClinicalTool(Tool[Arguments], Generic[Arguments]):
 
     @property
     def spec(self) -> ToolSpec:
-        """The tool as it is offered to a model, with the full schema of its arguments."""
-        schema = self.takes.model_json_schema()
-        schema.pop("title", None)
+        """The tool as it is offered to a model; its limits are checked when it is called."""
+        schema = sparse_schema(self.takes, described=True)
         schema.pop("description", None)
         return ToolSpec(name=self.name, description=self.description, parameters=schema)
 
@@ -75,8 +75,8 @@ class ClinicalTool(Tool[Arguments], Generic[Arguments]):
             return tool_error("refused", str(error))
 
 
-Patient = Field(description="the patient's record number", min_length=1)
-Hours = Field(default=None, gt=0, description="only what is at most so many hours old")
+Patient = Field(description="record number", min_length=1)
+Hours = Field(default=None, gt=0, description="at most so many hours old")
 
 
 class PatientArgs(FrozenModel):
@@ -280,10 +280,9 @@ class Calculate(ClinicalTool[CalculateArgs]):
 
     name = "calculate"
     description = (
-        "Reckons in full precision; nothing is rounded unless you write round(x, decimals). "
-        "+ - * / // % **, comparisons, round, abs, min, max, sum, mean, len, sqrt, floor, ceil. "
-        "Dates are in quotation marks, and now is the time of this task: age(born, on) in whole "
-        "years; days(from, to), hours(from, to) and minutes(from, to), with fractions."
+        "Reckons in full precision: + - * / // % **, comparisons, round(x, decimals), abs, min, max, "
+        "sum, mean, len, sqrt, floor, ceil; with dates in quotation marks, and now: age(born, on) in "
+        "whole years; days(from, to), hours and minutes, with fractions."
     )
     takes = CalculateArgs
 
@@ -376,12 +375,9 @@ class ReplacementDose(ClinicalTool[DoseArgs]):
 
 Evidence = Field(
     min_length=1,
-    description="what justifies it: resources read in this task, as Type/id, or 'instruction: ' "
-    "and at least three words of the instruction, word for word",
+    description="Type/id of resources read, or 'instruction: ' and three words of it or more",
 )
-Settled = Field(
-    default=False, description="false shows what would be written; true writes it"
-)
+Settled = Field(default=False, description="true writes")
 
 
 class WriteArgs(FrozenModel):

@@ -27,7 +27,8 @@ from archqa.tasks.fhir_agentbench.settings import TypedQuerySettings
 from archqa.tasks.fhir_agentbench.task import RecordResult
 from archqa.tasks.pipeline import PipelineResult
 from archqa.tasks.pipelines import default, find
-from tests.fhir.invented import build_store
+from tests.fhir.invented import build_store, patient
+from tests.query.clinic import clinic_record, order, result
 from tests.query.invented import random_record
 
 TASK = "fhir-agentbench"
@@ -151,7 +152,8 @@ def test_the_planner_is_shown_the_card_and_held_to_the_querys_schema(
     assert set(request.output_schema["properties"]) == {
         *("thought", "look_up", "queries", "not_in_language", "declined"),
     }
-    assert "diagnosis: " in played.prompt(0)
+    assert "hospital_visit: " in played.prompt(0)
+    assert "diagnosis " in played.prompt(0)
     assert NOW in played.prompt(0)
     assert played.result["agent_answer"] == str(len(VISITS))
 
@@ -175,6 +177,71 @@ def test_the_words_of_the_question_are_looked_up_before_the_first_turn(
     found = played.prompt(0).partition("<found>")[2]
     assert 'diagnosis "Diabetes" (' in found
     assert "unicorn" not in found, "what nothing is called after is not shown"
+
+
+def sent_characters(played: Played, turn: int) -> int:
+    request = played.model.asked[turn]
+    messages = sum(len(message.content) for message in request.messages)
+    return messages + len(json.dumps(request.output_schema))
+
+
+@pytest.mark.parametrize("conventions", ["clinical", "mimic-ehrsql"])
+def test_no_turn_of_the_planner_takes_more_than_five_thousand_tokens(
+    tmp_path: Path, conventions: str
+) -> None:
+    """A token has about four characters. The record has many kinds, with many long names."""
+    resources = clinic_record()
+    for place in range(150):
+        name = f"{place} glucose {'sodium ' * 30}"
+        resources.append(order(f"m{place}", name))
+        resources.append(result(f"o{place}", str(place), name, "2020-01-01", (1, "1")))
+    record = build_store(tmp_path / "large", [patient("p"), *resources])
+    words = [f"glucose {place}" for place in range(8)]
+    wrong = {"what": "observation", "names": ["glucos"]}
+    played = Played(
+        record,
+        "Which drugs, problems, procedures, allergies, vaccines, results and visits had she in 2020?",
+        looking_up(*words),
+        json.dumps({"queries": [wrong]}),
+        json.dumps({"queries": [wrong]}),
+        conventions=conventions,
+    )
+    assert len(played.model.asked) >= 2
+    for turn in range(len(played.model.asked)):
+        assert sent_characters(played, turn) / 4 <= 5000
+
+
+def test_a_second_turn_does_not_repeat_the_names_on_the_card(record: Store) -> None:
+    query = plan(what="diagnosis", names=["Diabetes"], summary="exists")
+    played = Played(record, "What is she ill of?", looking_up("diabetis"), query)
+    assert "names (" in played.prompt(0)
+    assert "diabetis:" in played.prompt(1)
+    assert len(played.prompt(1)) < len(played.prompt(0)) + 800
+
+
+def test_an_invented_concept_is_sent_back_and_never_searched_as_a_name(
+    record: Store,
+) -> None:
+    invented = plan(what="diagnosis", concepts=["sugarish state"], summary="exists")
+    known = plan(what="diagnosis", concepts=["diabetes"], summary="exists")
+    played = Played(record, "Is she diabetic?", invented, known, conventions="clinical")
+    assert "is called 'sugarish state'" in played.model.asked[1].messages[-1].content
+    assert played.result["agent_answer"] == "Yes"
+
+
+def test_what_was_searched_by_name_alone_is_said_where_nothing_is_found(
+    record: Store,
+) -> None:
+    query = plan(
+        what="diagnosis", names=["unicorn"], concepts=["gout"], summary="exists"
+    )
+    played = Played(record, "Gout or unicorn?", query, query, conventions="clinical")
+    assert played.result["agent_answer"] == "No"
+    assert played.ending.result is not None
+    assert (
+        "“unicorn” was searched by name alone, not by codes."
+        in played.ending.result.warnings  # type: ignore[attr-defined]
+    )
 
 
 def test_a_result_that_is_empty_for_its_time_alone_is_final(record: Store) -> None:

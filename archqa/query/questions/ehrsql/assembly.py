@@ -293,8 +293,8 @@ def _position_and_visit(state: ParseState) -> tuple[Position | None, Visit | Non
     position = state.when.position
     outer_visit = next(iter(outer_visits), None)
     for visit in row_visits:
-        if visit.which != "current" and position in {None, visit.which}:
-            position = visit.which
+        if visit.position and position in {None, visit.position}:
+            position = visit.position
         else:
             outer_visit = visit
     return position, outer_visit
@@ -398,7 +398,7 @@ def _build_patient_query(state: ParseState) -> Query:
     if returns == "age" and state.visits and not state.spans:
         visit = state.visits[0].visit
         what = "icu_stay" if visit.kind == "icu" else "hospital_visit"
-        when = When(position=None if visit.which == "current" else visit.which)
+        when = When(position=visit.position)
         return state.make_query(what=what, returns="age", when=when)
     asks_death = returns == "death_time" and state.is_yes_no
     summary = "exists" if asks_death else "each"

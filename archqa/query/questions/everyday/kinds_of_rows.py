@@ -158,15 +158,17 @@ def _open_outputs(
         and words.use("wh", "how_long")
         and "elapsed" not in fields
     ):
-        if "length_of_stay" in kind.fields and words.clause.tense == "past":
-            # How long did it take, how long did it last.
+        if "length_of_stay" in kind.fields and words.clause.tense in {"past", ""}:
+            # How long did it take, how long did it last, how long on the ventilator.
             words.use("verb", "take")
-            last = words.clause.of("position", "last")[-1:]
-            if last and last[0].end == words.clause.marks[-1].end:
-                words.used.update(last)
+            said = [mark for mark in words.clause.marks if mark.kind != "sign"]
+            if said[-1].value == "last":
+                words.used.add(said[-1])
             yield Output("length_of_stay")
             return
         yield Output("elapsed", position="first")
+        if "length_of_stay" in kind.fields and words.clause.tense == "perfect":
+            yield Output("length_of_stay")  # What has ended does not go on until now.
         return
     # "History of asthma" asks whether there was any; "allergy history" asks for all.
     has_history_of = "of" in words.clause.words_of("history")
