@@ -120,6 +120,16 @@ def test_the_first_ampersand_of_a_search_begins_its_parameters(
         assert query
 
 
+@pytest.mark.parametrize("count", ["", "&_count=1000000", f"&_count={'9' * 5000}"])
+def test_a_client_of_the_protocol_gets_no_larger_page_than_its_limit(
+    server: RawServer, client: FhirClient, count: str
+) -> None:
+    served = ServedRecord(client.base, client, CallLimits(rows=20))
+    served.search(f"Patient?name=x{count}")
+    (request,) = server.requests
+    assert request.target == "/api/fhir/Patient?name=x&_count=20"
+
+
 def test_what_an_id_holds_is_quoted(server: RawServer, client: FhirClient) -> None:
     for resource_id in ("1?x=y", "1#x", "1/_history", "Ann Lee", "1&x"):
         assert client.get("Patient", resource_id) is None

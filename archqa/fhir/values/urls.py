@@ -121,9 +121,9 @@ def with_count(params: Iterable[tuple[str, str]], count: int) -> Params:
     """Return the parameters with `_count`, where there is one, at most this."""
     capped = []
     for name, value in params:
-        is_larger = (
-            name == "_count" and value.strip().isdecimal() and int(value) > count
-        )
+        is_number = name == "_count" and value.strip().isdecimal()
+        # Python refuses to read a number of 5,000 digits.
+        is_larger = is_number and (len(value) > 9 or int(value) > count)
         capped.append((name, str(count) if is_larger else value))
     return capped
 
