@@ -189,7 +189,7 @@ def test_a_look_up_tells_kind_count_dates_and_concept(charted: Charted) -> None:
         "in mg/dL), concept: glucose"
     )
     assert look_up(contents(chart), "2339-0") == (first,)
-    assert look_up(contents(chart), "Glucose [Mass/volum] in Blod") == (second,)
+    assert look_up(contents(chart), "Glucose [Mass/volum] in Blod") == (first,)
     assert look_up(contents(chart), "unicorn") == ()
 
 
