@@ -61,7 +61,7 @@ _EMBEDS_QUESTION = re.compile(
     r"\b(?:known|stated|documented|clear|say|tell|mentioned)$"
 )
 _OR_DETERMINER = re.compile(
-    r"\bthe\s+\w+(?:\s+\w+)?\s+or\s+the\s+\w+|^(?:is|was|are|were)\s.*\ban?\s.*\bor\s+an?\s",
+    r"\bthe\s+\w+(?:\s+\w+)?\s+or\s+the\s+\w+|^(?:is|was|are|were)\s.{0,200}\ban?\s.{0,200}\bor\s+an?\s",
     re.IGNORECASE,
 )
 _JUDGEMENT_LEAD_IN = re.compile(

@@ -89,7 +89,9 @@ _MAX_ROWS = 200
 _MAX_CITED = 12
 """Citations of an answer by code: more of them no reader checks."""
 
-_RESOURCES_LINE = re.compile(r"^\s*\**resources?\**\s*:", re.IGNORECASE | re.MULTILINE)
+_RESOURCES_LINE = re.compile(
+    r"^[^\S\n]*+\**resources?\**\s*+:", re.IGNORECASE | re.MULTILINE
+)
 
 _chart_caches: WeakKeyDictionary[Record, ChartCache] = WeakKeyDictionary()
 """The charts of a record, for the next question of the run."""
