@@ -107,7 +107,7 @@ def import_everything() -> list[Any]:
         try:
             modules.append(importlib.import_module(name.removesuffix(".__init__")))
         except (ImportError, MissingExtra):
-            print(f"not installed: {name}", file=sys.stderr)
+            sys.stderr.write(f"not installed: {name}\n")
     return modules
 
 
@@ -148,20 +148,7 @@ def methods_by_place() -> dict[tuple[str, int], set[str]]:
                 (target, *_) = node.targets
                 if isinstance(target, ast.Name):
                     definitions[path, target.id] = node.value.lineno
-        with_method = set()
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom):
-                for alias in node.names:
-                    importers[alias.name].add(path)
-            if isinstance(node, ast.Attribute):
-                importers["." + node.attr].add(path)
-                if isinstance(node.value, ast.Name):
-                    methods[path, node.value.id].add(node.attr)
-                    with_method.add(node.value)
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-                if node not in with_method:
-                    methods[path, node.id].add("search")
+        note_uses(tree, path, methods, importers)
     used = {}
     for (path, name), line in definitions.items():
         called = set(methods[path, name])
@@ -171,6 +158,31 @@ def methods_by_place() -> dict[tuple[str, int], set[str]]:
             called.add("search")
         used[path, line] = called
     return used
+
+
+def note_uses(
+    tree: ast.Module,
+    path: str,
+    methods: dict[tuple[str, str], set[str]],
+    importers: dict[str, set[str]],
+) -> None:
+    with_method = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                importers[alias.name].add(path)
+        if isinstance(node, ast.Attribute):
+            importers["." + node.attr].add(path)
+            if isinstance(node.value, ast.Name):
+                methods[path, node.value.id].add(node.attr)
+                with_method.add(node.value)
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Name)
+            and isinstance(node.ctx, ast.Load)
+            and node not in with_method
+        ):
+            methods[path, node.id].add("search")
 
 
 def hostile_inputs(pattern: str, flags: int) -> list[tuple[str, str, str]]:
@@ -314,7 +326,8 @@ def main() -> None:
             shape = grows(re.compile(text, flags), method)
             if shape:
                 growing.append(f"{path}:{line} {text!r} ({method}) on {shape}")
-    print(json.dumps({"patterns": len(recorded), "growing": growing}))
+    report = {"patterns": len(recorded), "growing": growing}
+    sys.stdout.write(json.dumps(report) + "\n")
 
 
 if __name__ == "__main__":
