@@ -36,7 +36,7 @@ _SYNONYMS = {"m": "male", "f": "female"}
 _FINAL = re.compile(r"the final answer is\s*:?", re.IGNORECASE)
 _NUMBER = r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?|[-+]?\.\d+"
 _NUMBERS = re.compile(rf"(?<![\w.:/-])(?:{_NUMBER})(?![\w:/-]*\d)")
-_NUMBER_WITH_UNIT = re.compile(rf"({_NUMBER})\s*%?(?:\s?[A-Za-zµ°][\w/.^-]*){{0,3}}")
+_NUMBER_WITH_UNIT = re.compile(rf"({_NUMBER})\s*%?(?:\s?[A-Za-zµ°][\w/.^-]*+){{0,3}}")
 _ISO = (
     r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?"
 )
@@ -347,7 +347,7 @@ def states_no_answer(text: str) -> bool:
 
 def _parse_literal(text: str) -> Any:
     # numpy prints rows on separate lines without commas, and nan for a missing value.
-    rows_with_commas = re.sub(r"\]\s*\n\s*\[", "],[", text)
+    rows_with_commas = re.sub(r"\][^\S\n]*+\n\s*+\[", "],[", text)
     with_commas = rows_with_commas.replace("\n", ",")
     python = re.sub(r"\bnan\b|\bnull\b", "None", with_commas)
     with suppress(ValueError, RecursionError):

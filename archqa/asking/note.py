@@ -51,7 +51,7 @@ ClauseRelevance = Callable[[int], Sequence[ScoredClause]]
 
 _OWN_LABEL = re.compile(r"^\s*(?:[-*•]\s*)?(?:\d+[.)]\s*)?[A-Za-z][^:.!?|]{0,60}:\s*\S")
 _LIST_ITEM = re.compile(r"^\s*(?:[-*•·–]\s|\d{1,2}[.)]\s)")
-_TABLE_ROW = re.compile(r"\S\s*(?:\||\t| {3,})\s*\S")
+_TABLE_ROW = re.compile(r"\t| {3}|\S\s*+\|\s*+\S")
 _VERB = re.compile(
     r"\b(?:is|are|was|were|be|been|has|have|had|do|does|did|will|would|can|could|may|might|should"
     r"|den(?:y|ies)|shows?|states?|reports?|takes?|continues?|remains?|presents?|appears?|underwent"
@@ -59,7 +59,9 @@ _VERB = re.compile(
     re.IGNORECASE,
 )
 _KINDS_THAT_TELL_OF_WHOM = {"history", "family", "social", "allergies"}
-_HEADING_MARKS = re.compile(r"^[\s#*=_-]+|[\s:#*=_-]+$")
+_HEADING_MARKS = re.compile(
+    r"^[\s#*=_-]+(?::[\s:#*=_-]*$)?|(?<![\s:#*=_-])[\s:#*=_-]+$"
+)
 
 
 def answer_lines(

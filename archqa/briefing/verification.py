@@ -86,12 +86,12 @@ _YEAR = re.compile(
 )
 _COUNT = re.compile(r"\b(\d+) (?:times|orders)\b(?! (?:an?|every|per|daily)\b)")
 _MORE = re.compile(r"\band (\d+) more\b")
-_DECIMAL = re.compile(r"\d+\.\d{3,}(?:e-?\d+)?")
+_DECIMAL = re.compile(r"(?<!\d)\d++\.\d{3,}(?:e-?\d+)?")
 _DATE_OF_VALUE = r"(?: on \d{4}[\d-]*(?: \d{2}:\d{2})?)?"
 _UNIT = r"(?: (?!on )(?:10\^|[^\s\d])\S*){0,3}?"
 _CHANGE = re.compile(
     rf"(?<![\w.])(-?\d+(?:\.\d+)?)(?=[\s,;]){_UNIT}{_DATE_OF_VALUE}"
-    rf"(?: \([^)]*\))?[,;]? ({ROSE}|{FELL}) (-?\d+(?:\.\d+)?)"
+    rf"(?: \([^)]{{0,200}}\))?[,;]? ({ROSE}|{FELL}) (-?\d+(?:\.\d+)?)"
 )
 """A value, its unit, date and flag, `rose from`, and the value before."""
 

@@ -21,7 +21,7 @@ MAX_SEGMENTS = 16
 MAX_COUNTED_NUMBERS = 3
 REASON_SCORE, NORMAL_FINDING_SCORE = 1.5, -2.0
 _SEGMENT_BREAK = re.compile(
-    r"\s*[,;]\s+(?!(?:(?<=\d,\s)|(?<=\d\s,\s))\d{3}\b)(?:and\s+)?"
+    r"(?:(?<!\s)\s++)?[,;]\s+(?!(?:(?<=\d,\s)|(?<=\d\s,\s))\d{3}\b)(?:and\s+)?"
     r"(?!\d+(?:\.\d+)?,?\s+(?:and|or|to)\b)"
 )
 """Between segments, but not within `at 4, 8 and 12 months` or a number written `38, 000`."""
@@ -187,8 +187,8 @@ _LIST_MARKER = re.compile(
     re.IGNORECASE,
 )
 """Bullets and list numbers; not the start of a value (`1.5 mg`, `12:30`, `-2 L`)."""
-_BRACKET = re.compile(r"\s*[(\[][^()\[\]]*[)\]](?!\w|\.\d)")
-_SEMICOLON = re.compile(r"\s*;\s+")
+_BRACKET = re.compile(r"(?:(?<!\s)\s++)?[(\[][^()\[\]]*[)\]](?!\w|\.\d)")
+_SEMICOLON = re.compile(r"(?:(?<!\s)\s++)?;\s+")
 _SUBJECT = r"(?:he|she|it|they|the|this|his|her|there|was|were|has|had|will|is)"
 _CLAUSE_BOUNDARY = re.compile(rf",\s+(?=(?:and|so)\s+{_SUBJECT}\b)")
 """Between independent clauses; never before but, although or while, to keep contrasts whole."""

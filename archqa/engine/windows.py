@@ -19,7 +19,7 @@ from archqa.engine.question import question_text
 VOCABULARY = Path(__file__).parent / "data" / "vocab.txt"
 PAD, UNK, CLS, SEP = 0, 100, 101, 102
 """Ids of the special tokens."""
-_NO_WORD = re.compile(r"[!-~]{400,}")
+_NO_WORD = re.compile(r"[!-~]{400,}|(?:(?:[^\w\s]|_)\s?){200,}")
 MARKER = 1
 """Id of an unused token, which marks the start of a sentence."""
 
@@ -74,7 +74,7 @@ def _readable(text: str) -> str:
     """Return `text`, as long as before, without lone surrogates and what is no word.
 
     Damaged files contain surrogates, and the tokenizer rejects them. A stretch like base64 data
-    becomes one letter, over and over, which is one unknown token instead of hundreds.
+    or a long line of underscores becomes one letter, over and over: one unknown token, not hundreds.
     """
     text = text.encode("utf-8", "replace").decode("utf-8")
     return _NO_WORD.sub(lambda stretch: "x" * len(stretch[0]), text)

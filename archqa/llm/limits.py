@@ -15,7 +15,7 @@ from archqa.core.usage import Usage
 from archqa.errors import BudgetExceeded, ServerUnavailable
 from archqa.llm.model import Model, Reply, Request, TransientError
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
+_DURATION = re.compile(r"(?<!\d)(\d++(?:\.\d++)?)(ms|h|m|s)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 MAX_RETRY_AFTER_SECONDS = 600.0

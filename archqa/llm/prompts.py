@@ -23,7 +23,7 @@ _TAGS = (
     "note|message|clinician_question|context|sentence|judgements|draft|answer|question|"
     "card|found|tried|chart_notes|note_sentences"
 )
-_DELIMITER = re.compile(rf"<(?=\s*/?\s*(?:{_TAGS})\b)", re.IGNORECASE)
+_DELIMITER = re.compile(rf"<(?=\s*+/?\s*+(?:{_TAGS})\b)", re.IGNORECASE)
 
 
 class Prompts:

@@ -241,7 +241,7 @@ class Passage(NamedTuple):
         return label or self.heading
 
 
-_NEW_LINE = re.compile(r"(?<![,(])\n\s*(?=[A-Z0-9•*-])")
+_NEW_LINE = re.compile(r"(?<![,(])\n[^\S\n]*+(?=[A-Z0-9•*-])")
 
 
 def read_passages(case: Case) -> tuple[Passage, ...]:

@@ -22,7 +22,7 @@ _MAX_CELL_LENGTH = 300
 """A longer cell belongs to a table that only places text on the page."""
 
 _CHARSET = re.compile(
-    rb"<meta[^>]{0,200}charset\s*=\s*[\"']?\s*([\w-]{1,40})", re.IGNORECASE
+    rb"<meta[^>]{0,200}charset\s*+=\s*+[\"']?\s*+([\w-]{1,40})", re.IGNORECASE
 )
 _XML_ENCODING = re.compile(rb"^\s*<\?xml[^>]{0,200}encoding\s*=\s*[\"']([\w-]{1,40})")
 _SPACES = re.compile(r"[ \t\r\n\f]+")

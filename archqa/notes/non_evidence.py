@@ -80,27 +80,27 @@ _COPY = re.compile(
     rf"(?:cc|Cc|CC) ?: ?(?:Dr\.? |{_NAME},? {_DEGREE}\W*$)|cc ?:.{{0,60}}$"
 )
 _COURTESY = re.compile(
-    r"\W*(?:dear\b.{0,60}[,:;]?"
+    r"(?:(?<!\W)\W++)?(?:dear\b.{0,60}[,:;]?"
     r"|to whom it may concern[,:.]?"
     r"|(?:(?:yours|very)(?: very)? )?(?:sincerely|faithfully|truly)(?: yours)?[,.]?"
     r"|(?:with )?(?:best|kind|warm|kindest|warmest)(?: personal)? (?:regards|wishes)[,.]?"
     r"|thank you(?: very much| so much)? for (?:the|this|your)(?: kind)? (?:consult(?:ation)?"
-    r"|referral)\W*"
+    r"|referral)\W*+"
     r"|(?:sehr geehrte|liebe)[rs]?\b.{0,80}[,:!]"
     r"|mit (?:freundlichen|kollegialen|besten) gr(?:ü|ue)(?:ß|ss)en[,.]?)\s*",
     re.IGNORECASE,
 )
 _PAGE = re.compile(
-    r"\W*(?:page:? ?\d+(?: ?(?:of|/) ?\d+)?|seite ?\d+(?: ?(?:von|/) ?\d+)?"
+    r"(?:(?<!\W)\W++)?(?:page:? ?\d+(?: ?(?:of|/) ?\d+)?|seite ?\d+(?: ?(?:von|/) ?\d+)?"
     r"|(?:strictly )?(?:private and )?(?:confidential|vertraulich)(?: patient information)?"
     r"|\(?continued(?: on next page)?\)?|end of (?:report|note|document))\W*",
     re.IGNORECASE,
 )
 _ADDRESS = re.compile(
-    r"(?:\d{1,5}|[A-Z]{2,})(?: [A-Z][\w.]*){1,4} ?"
+    r"(?:\d{1,5}|(?<![A-Z])[A-Z]{2,}+)(?: [A-Z][\w.]*){1,4} ?"
     r"(?:Street|St\.?|Avenue|Ave\.?|Road|Rd\.?|Drive|Dr\.|Boulevard|Blvd\.?|Lane|Suite)"
     r"(?:,? (?:Suite|Apt\.?|#) ?\w+)?"
-    r"|[A-Z]+ Street"
+    r"|(?<![A-Z])[A-Z]++ Street"
     r"|[A-Z][a-z]+(?: [A-Z][a-z]+){0,2},? [A-Z]{2} +\d{5}(?:-\d{4})?"
 )
 _SIGNATURE = re.compile(

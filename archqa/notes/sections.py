@@ -127,7 +127,7 @@ def _section_patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
 
 
 _MARKER = re.compile(
-    r"^(?:[\W_]*\s|#+|\*\*|\(?(?:\d{1,2}|[A-Za-z]|[IVXivx]{1,4})[.)]\s*)*"
+    r"^(?:[\W_]{0,80}\s|#+|\*\*|\(?(?:\d{1,2}|[A-Za-z]|[IVXivx]{1,4})[.)]\s*)*"
 )
 _SECTION_LABEL = re.compile(
     r"([^\W\d_][^:.!?\n]{0,60}?)(?:\*{0,2}:\*{0,2}\s*|\s+[-–—]\s+)(?=\S)"
@@ -143,7 +143,8 @@ _FIRST_LETTER = re.compile(r"\b[^\W\d_](?=[^\W\d_]{3})")
 """Of words of four letters and more: `History of Present Illness`."""
 
 _DATE = re.compile(
-    r"\s*\(?\b(?:(?:on|at|from|of)\s+)?[\d/.:-]*\d[\d/.:-]*\)?", re.IGNORECASE
+    r"(?:(?<!\s)\s++)?\(?\b(?:(?:on|at|from|of)\s++)?[\d/.:-]*\d[\d/.:-]*\)?",
+    re.IGNORECASE,
 )
 _PUNCTUATION = re.compile(r"[.:;!?]")
 _MAX_LEAD_IN_WORDS = 10

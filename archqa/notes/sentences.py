@@ -54,7 +54,7 @@ _CONTINUATION = re.compile(
 """A dose goes on (`Tylenol q.4h. p.r.n. pain`); no sentence begins with a comma."""
 
 _STARTS_LOWER = re.compile(r"\s*[^\W\d_A-ZÄÖÜÉ]")
-_ENDS_WITH_STOPS = re.compile(r"(?:[a-z]\.[\w.]*|\b\d{1,2}\.\d{1,2})\.\s*$")
+_ENDS_WITH_STOPS = re.compile(r"(?:[a-z]\.[\w.]{0,40}|\b\d{1,2}\.\d{1,2})\.\s*$")
 """`q.4h.`, or a German day and month, `12.3.`."""
 
 _MONTH = re.compile(

@@ -43,17 +43,17 @@ _SIGN = "|".join(
     map(re.escape, sorted((*_COMPARATORS, "<", ">", "<=", ">=", "~"), key=len)[::-1])
 )
 _NUMBER = r"-?(?:\d+(?:[.,]\d+)?|\.\d+)"
-_AFTER = r"(?P<unit>[^\s\d()+:*!,-][^()]*?|10\S+)?"
+_AFTER = r"(?P<unit>[^\s\d()+:*!,-][^()]{0,200}?|10\S+)?"
 _TEXT = re.compile(
-    rf"\W*?(?P<comparator>{_SIGN})?\s*(?P<number>{_NUMBER})\s*{_AFTER}"
-    r"\s*(?:[(\[](?P<remark>[^()\[\]]*)[)\]])?[\s*!.]*",
+    rf"\W{0, 20}?(?P<comparator>{_SIGN})?\s*(?P<number>{_NUMBER})\s*{_AFTER}"
+    r"\s*+(?:[(\[](?P<remark>[^()\[\]]*)[)\]])?[\s*!.]*",
     re.IGNORECASE,
 )
 _RANGE = re.compile(
     rf"(?P<low>{_NUMBER})\s*(?:-|–|to)\s*(?P<high>{_NUMBER})\s*{_AFTER}", re.IGNORECASE
 )
 _PRESSURE = re.compile(
-    r"\s*(?P<systolic>\d{2,3})\s*/\s*(?P<diastolic>\d{2,3})\s*(?P<unit>mm\s?\[?Hg\]?)?\s*(?:[(,;].*)?",
+    r"\s*(?P<systolic>\d{2,3})\s*/\s*(?P<diastolic>\d{2,3})\s*+(?P<unit>mm\s?\[?Hg\]?)?\s*+(?:[(,;].*)?",
     re.IGNORECASE,
 )
 _PER = re.compile(r"[^\s\d/,;]*/[^\s\d,;][^\s,;]*")

@@ -193,7 +193,7 @@ _GRADERS = {
     "clinical_success_rate": "clinical grader",
 }
 
-_ROW_BREAK = re.compile(r"\]\s*\n\s*\[")
+_ROW_BREAK = re.compile(r"\][^\S\n]*+\n\s*+\[")
 _MISSING = re.compile(r"\b(?:nan|null)\b")
 
 

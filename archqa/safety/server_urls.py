@@ -10,7 +10,7 @@ from archqa.errors import CallerError
 
 OPENAI_BASE_URL = "https://api.openai.com/v1"
 
-_URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://\S+")
+_URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]{0,30}://\S+")
 
 _HOST = re.compile(r"(?:\[(?P<ipv6>[^\[\]]+)\]|(?P<name>[^\[\]:]+))(?::[0-9]*)?")
 _IPV4 = re.compile(r"[0-9]+(?:\.[0-9]+){3}")

@@ -23,7 +23,7 @@ _FORMULA_START = re.compile(r"[\t\n]|[\s\0\u200b\ufeff]*[=+\-@＝＋－＠]")
 """What makes a spreadsheet read a formula, also after spaces, which it drops; the wide forms do in
 Japanese and Chinese versions. Source: OWASP, "CSV Injection"."""
 
-_PLAIN_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+_PLAIN_NUMBER = re.compile(r"[+-]?(?:\d++\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 
 
 def printable(text: str) -> str:

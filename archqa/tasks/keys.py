@@ -28,7 +28,7 @@ _KEY_FIELDS = (
 )
 _LABELS = list(map(str, Relevance))
 _ID = re.compile(r"[A-Za-z0-9_.:-]+")
-_DIGITS = re.compile(r"[0-9-]*-[0-9-]*")
+_DIGITS = re.compile(r"[0-9]*+-[0-9-]*")
 _RANGE = re.compile(r"([0-9]{1,6})-([0-9]{1,6})")
 _MAX_RANGE = 1000
 """Ids that a range may stand for; a longer one is a mistake."""

@@ -24,7 +24,7 @@ from archqa.terminology.words import (
 )
 
 _SEMANTIC_TAG = re.compile(
-    r"\s*\((?:disorder|finding|procedure|situation|event|observable entity|regime/therapy|"
+    r"(?:(?<!\s)\s++)?\((?:disorder|finding|procedure|situation|event|observable entity|regime/therapy|"
     r"morphologic abnormality|substance|person|physical object|qualifier value)\)\s*$"
 )
 """What a fully specified name of SNOMED CT ends with."""

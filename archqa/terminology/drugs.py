@@ -16,14 +16,14 @@ from archqa.terminology.words import (
 ANY_INGREDIENT = "any"
 
 _JOINT = " / "
-_BRAND_IN_BRACKETS = re.compile(r"\[[^\]]*\]")
+_BRAND_IN_BRACKETS = re.compile(r"\[[^\]]{0,200}\]")
 _STRENGTH = r"\d[\d.,]*\s*(?:MG|MCG|UG|G|UNT|MEQ|MMOL|%)(?!\w)"
 _FIRST_QUANTITIES = (
     r"(?:NDA\d+\s+|(?:\d[\d.]*\s+(?:HR|ML|ACTUAT|MG)\s+)|(?:Abuse-Deterrent|Preservative-Free|"
-    r"Breath-Actuated)\s+)*"
+    r"Breath-Actuated)\s+){0,6}"
 )
 _UNKNOWN_INGREDIENT = re.compile(
-    rf"^\s*{_FIRST_QUANTITIES}(?P<name>[A-Za-z][A-Za-z ,'-]*?)\s+{_STRENGTH}"
+    rf"^\s*{_FIRST_QUANTITIES}(?P<name>[A-Za-z](?:[A-Za-z ,'-]*?[A-Za-z,'-])?)\s++{_STRENGTH}"
 )
 """The name in front of a strength, by the naming rules of RxNorm's clinical drugs."""
 

@@ -90,7 +90,7 @@ def compile_forms(forms: Iterable[str], reading: Reading) -> re.Pattern[str]:
 
 
 _ALTERNATIVES = re.compile(r"\[|\([^()]*/")
-_PART = re.compile(r"\[([^\]]*)\]|\(([^()]*/[^()]*)\)|([^\[(]+|\()")
+_PART = re.compile(r"\[([^\[\]]*)\]|\(([^()/]*+/[^()]*)\)|([^\[(]+|\()")
 _EXACT = "="
 _GAP = r"(?:[\s,]+[\w'-]+){0,3}[\s,]+"
 _LITERAL_START = re.compile(r"[^*?#'’\s.\[-]*")

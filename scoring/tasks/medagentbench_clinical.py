@@ -60,7 +60,7 @@ _DOSE_TOLERANCE = 0.1
 ROUNDING_TOLERANCE = 0.01
 """Values that differ by less differ in rounding only; laboratories give one or two decimals."""
 
-_NUMBER = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*([A-Za-z%/]*)\s*")
+_NUMBER = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*+([A-Za-z%/]*+)\s*")
 _UNITS = {
     "g": {"g", "gram", "grams", "gm"},
     "h": {"h", "hr", "hrs", "hour", "hours"},

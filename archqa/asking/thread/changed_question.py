@@ -273,7 +273,7 @@ def _sentence(text: str) -> str:
 
 
 def _tidy(text: str) -> str:
-    return re.sub(r" +([?.!,])", r"\1", " ".join(text.split()))
+    return re.sub(r" ([?.!,])", r"\1", " ".join(text.split()))
 
 
 class NamedSubject(NamedTuple):

@@ -39,8 +39,8 @@ GENERAL_PARAMETERS = frozenset({"_format", "_pretty"})
 READ_PARAMETERS = GENERAL_PARAMETERS | {"_summary", "_elements"}
 
 _QUALITY = re.compile(r"(?:0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)")
-_HANDLING = re.compile(r"handling\s*=\s*\"?(strict|lenient)\"?(?=[\s,;]|$)")
-_RETURN = re.compile(r'(?:^|[,;])\s*return\s*=\s*"?([^\s,;"]*)', re.IGNORECASE)
+_HANDLING = re.compile(r"handling\s*+=\s*+\"?(strict|lenient)\"?(?=[\s,;]|$)")
+_RETURN = re.compile(r'(?:^|[,;])\s*+return\s*+=\s*+"?([^\s,;"]*)', re.IGNORECASE)
 
 _MAX_MISTAKES = 5
 """Mistakes of a request that are reported."""

@@ -21,7 +21,7 @@ from archqa.fhir.values.text import normalise_text
 
 PathGetter = Callable[[dict[str, Any]], Sequence[Any]]
 
-_STEP = re.compile(r"(?:[^.(]|\([^)]*\))+")
+_STEP = re.compile(r"(?:[^.(]|\([^()]*\))+")
 _FILTERED_STEP = re.compile(r"(\w+)\((?:(\w+)=)?([^()]+)\)")
 _NO_VALUES: tuple[Any, ...] = ()
 

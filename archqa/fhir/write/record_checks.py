@@ -266,7 +266,7 @@ def _daily_maxima() -> tuple[tuple[re.Pattern[str], DailyMaximum], ...]:
         assert unit is not None
         drug = "|".join(map(re.escape, names))
         before, after = (
-            rf"(?P<before>[a-z]{{4,}}{joint})?",
+            rf"(?P<before>(?<![a-z])[a-z]{{4,}}+{joint})?",
             rf"(?P<after>{joint}[a-z]{{4,}})?",
         )
         pattern = re.compile(rf"{before}\b(?:{drug})\b{after}")

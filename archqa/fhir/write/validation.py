@@ -94,7 +94,7 @@ _DATES = {
     "issued",
     "effectiveInstant",
 }
-_TIME_WITH_ZONE = re.compile(r".*T.*(?:Z|[+-]\d\d:\d\d)")
+_TIME_WITH_ZONE = re.compile(r"[^T\n]*+T.*(?:Z|[+-]\d\d:\d\d)")
 
 
 def validate_resource(

@@ -41,7 +41,7 @@ from archqa.terminology.cues import names_by_code
 
 _EVERY_HOURS = re.compile(r"^Q\s?(\d+)\s?H(?:RS?|OURS?)?$", re.IGNORECASE)
 _STRENGTH = re.compile(
-    r"(?<![\w.])\d[\d,]*(?:\.\d+)?\s?(?:mg|mcg|ug|g|ml|meq|mmol|unt|units?|iu|%)"
+    r"(?<![\w.])\d[\d,]{0,20}(?:\.\d+)?\s?(?:mg|mcg|ug|g|ml|meq|mmol|unt|units?|iu|%)"
     r"(?:\s?/\s?(?:\d+(?:\.\d+)?\s?)?(?:mg|g|ml|hr|h|actuat|unt))?(?!\w)",
     re.IGNORECASE,
 )

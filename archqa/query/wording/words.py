@@ -171,21 +171,21 @@ def listed(texts: list[str]) -> str:
 
 
 _SNOMED_TAG = re.compile(
-    r"\s*\((?:disorder|finding|procedure|situation|regime/therapy|morphologic abnormality"
+    r"(?:(?<!\s)\s++)?\((?:disorder|finding|procedure|situation|regime/therapy|morphologic abnormality"
     r"|observable entity|physical object|substance|person|event|body structure|product"
     r"|medicinal product|clinical drug|qualifier value|environment|organism|occupation"
     r"|record artifact|social concept|specimen|assessment scale|context-dependent category)\)$"
 )
 """The semantic tag at the end of a SNOMED CT fully specified name."""
 
-_LOINC_PROPERTY = re.compile(r"\s+\[[^\]]*\](?!\S)")
+_LOINC_PROPERTY = re.compile(r"(?<!\s)\s++\[[^\]]{0,200}\](?!\S)")
 """Property and scale in a LOINC long common name, [Mass/volume]; mm[Hg] is none."""
 
 _LOINC_BLOOD = re.compile(
-    r"\s+in (?:Serum or Plasma|Serum, Plasma or Blood|Serum|Plasma|Blood)\b"
+    r"(?<!\s)\s++in (?:Serum or Plasma|Serum, Plasma or Blood|Serum|Plasma|Blood)\b"
 )
 _LOINC_METHOD = re.compile(
-    r"\s+by (?:Automated count|Manual count|calculation|Computation)\b"
+    r"(?<!\s)\s++by (?:Automated count|Manual count|calculation|Computation)\b"
 )
 _CAPITAL_UNIT = re.compile(r"\b(?:MG|ML|MCG|MEQ|UNT|ACTUAT)\b")
 _EXPORTED = re.compile(r"^\{.*\}$", re.DOTALL)

@@ -113,7 +113,9 @@ _SUBJECTS: dict[RowKind, tuple[str, ...]] = {
 }
 """What the grammar calls the subject of a question that may be about a kind of rows, too."""
 
-_RESOURCES_LINE = re.compile(r"^\s*\**resources?\**\s*:", re.IGNORECASE | re.MULTILINE)
+_RESOURCES_LINE = re.compile(
+    r"^[^\S\n]*+\**resources?\**\s*+:", re.IGNORECASE | re.MULTILINE
+)
 
 _chart_caches: WeakKeyDictionary[Record, ChartCache] = WeakKeyDictionary()
 """The charts of a record, for the next question of the run."""

@@ -3,9 +3,9 @@
 import re
 from typing import NamedTuple
 
-_NUMBER = r"\d+(?:\.\d+)?"
+_NUMBER = r"(?<!\d)\d++(?:\.\d++)?"
 _BAND = re.compile(
-    rf"(?:(?P<low>{_NUMBER})\s*(?:to|-|–)\s*(?P<open><)?\s*(?P<high>{_NUMBER})"
+    rf"(?:(?P<low>{_NUMBER})\s*(?:to|-|–)\s*+(?P<open><)?\s*+(?P<high>{_NUMBER})"
     rf"|<\s*(?P<below>{_NUMBER}))"
     rf"\s*(?P<measure>[A-Za-z]+/[A-Za-z]+)\s*\)?\s*:\s*(?P<route>[A-Za-z]+)\s*:\s*"
     rf"(?P<dose>{_NUMBER})\s*(?P<unit>[A-Za-z]+)\s+over\s+"
@@ -13,7 +13,7 @@ _BAND = re.compile(
     re.IGNORECASE,
 )
 _STEP = re.compile(
-    rf"for (?:every|each) (?P<step>{_NUMBER})\s*(?P<measure>[A-Za-z]+/[A-Za-z]+).*?\bbelow\b.*?"
+    rf"for (?:every|each) (?P<step>{_NUMBER})\s*(?P<measure>[A-Za-z]++/[A-Za-z]++).{0, 500}?\bbelow\b.{0, 200}?"
     rf"(?P<dose>{_NUMBER})\s*(?P<unit>[A-Za-z]+)\b(?P<rest>.*)",
     re.IGNORECASE | re.DOTALL,
 )

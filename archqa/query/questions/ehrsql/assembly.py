@@ -29,7 +29,7 @@ _POSITION_ORDER = (
     "second_to_last",
     "last",
 )
-_FROM_TO = re.compile(r"\bfrom\b.*\b(?:to|until)\b")
+_FROM_TO = re.compile(r"\bfrom\b.{0,200}\b(?:to|until)\b")
 _OPPOSITE_FIRST = re.compile(
     r"^\W*(?:when |as |in |if )?(?:compared|comparison|relative|with respect) (?:to|with)\b"
 )

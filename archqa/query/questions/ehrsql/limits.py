@@ -202,7 +202,7 @@ _STAY = (
     r"(?:visits?|stays?|encounters?|enc|admissions?|adm|admits?|hospitali[sz]ations?|hosp|trips?|episodes?|"
     r"attendance|in-?patient|hospital courses?|courses?)"
 )
-_WHOSE = r"(?:(?:the|their|his|her|its|this|that|a|an|patient|entire|whole) )*"
+_WHOSE = r"(?:(?:the|their|his|her|its|this|that|a|an|patient|entire|whole) ){0,6}"
 _IN = r"(?:(?:in|on|during|at|for|within|of|over|throughout|from|across|while|upon|when|with) )?"
 _PRONOUN = r"(?:(?:he|she|they|patient|the patient) )?(?:(?:was|were|is|got|being|been|had been) )?"
 _FORMS = [
@@ -293,7 +293,7 @@ def _ordinal(match: re.Match[str]) -> str:
     return next(name for name in _ORDINALS if groups.get(name))
 
 
-_NUMBER = r"(?:a |the |value of |of )*(?P<number>-?\d+(?:\.\d+)?)(?![\d/-])(?!:\d|st\b|nd\b|rd\b|th\b)"
+_NUMBER = r"(?:a |the |value of |of ){0,6}(?P<number>-?\d+(?:\.\d+)?)(?![\d/-])(?!:\d|st\b|nd\b|rd\b|th\b)"
 _VALUE_UNIT = (
     r"(?:\s?(?:%|percent|bpm|mm ?hg|degrees?(?: (?:celsius|c|f))?|celsius|kgs?|kilograms?|mg/dl|g/dl|meq/l|mmol/l|mls?|"
     r"cc|breaths(?: per minute)?|beats(?: per minute)?|/min)(?![a-z]))?"
