@@ -56,17 +56,18 @@ $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-$(VENV)/.base: $(VENV)/.made pyproject.toml requirements/build.txt requirements/run.txt
-	$(INSTALL) --requirement requirements/build.txt
-	$(INSTALL) --requirement requirements/run.txt
+$(VENV)/.base: $(VENV)/.made pyproject.toml .ci/requirements/build.txt .ci/requirements/run.txt
+	$(INSTALL) --requirement .ci/requirements/build.txt
+	$(INSTALL) --requirement .ci/requirements/run.txt
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-# torch comes with a file of its own, since its builds differ; the last line adds what a build with CUDA needs.
-$(VENV)/.dev: $(VENV)/.base requirements/test.txt requirements/torch.txt requirements/model.txt
-	$(INSTALL) --requirement requirements/test.txt
-	$(INSTALL) --requirement requirements/torch.txt
-	$(INSTALL) --requirement requirements/model.txt
+# torch has files of its own, since its builds differ; the last line adds what the build with CUDA needs.
+$(VENV)/.dev: $(VENV)/.base .ci/requirements/test.txt .ci/requirements/torch.txt .ci/requirements/model.txt
+	$(INSTALL) --requirement .ci/requirements/test.txt
+	$(INSTALL) --requirement .ci/requirements/torch-cpu.txt 2>/dev/null \
+	  || $(INSTALL) --requirement .ci/requirements/torch.txt
+	$(INSTALL) --requirement .ci/requirements/model.txt
 	$(BIN)/python -m pip install --quiet torch
 	@touch $@
 
@@ -82,17 +83,17 @@ clean:
 	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
 
 # After a change of the dependencies in pyproject.toml: the newest versions that it allows, with their hashes.
-# A new version of torch is written into requirements/torch.txt by hand.
+# A new version of torch is written into torch.txt and torch-cpu.txt by hand.
 LOCK := $(VENV)/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade \
   --custom-compile-command "make lock"
 EXTRAS := bertscore alignscore server web mcp smart
 lock:
 	$(PYTHON) -m venv $(VENV)/lock && $(VENV)/lock/bin/python -m pip install --quiet uv
-	$(LOCK) requirements/build.in --output-file requirements/build.txt
-	$(LOCK) pyproject.toml --output-file requirements/run.txt
-	$(LOCK) pyproject.toml requirements/torch.in $(addprefix --extra ,$(EXTRAS)) --group dev \
-	  --constraint requirements/run.txt --override requirements/overrides.in --output-file requirements/test.txt
-	$(LOCK) --no-deps requirements/model.in --output-file requirements/model.txt
+	$(LOCK) .ci/requirements/build.in --output-file .ci/requirements/build.txt
+	$(LOCK) pyproject.toml --output-file .ci/requirements/run.txt
+	$(LOCK) pyproject.toml .ci/requirements/torch.in $(addprefix --extra ,$(EXTRAS)) --group dev \
+	  --constraint .ci/requirements/run.txt --override .ci/requirements/overrides.in --output-file .ci/requirements/test.txt
+	$(LOCK) --no-deps .ci/requirements/model.in --output-file .ci/requirements/model.txt
 
 # After a new prompt version: write its digest and rendering down. A released version must not change.
 snapshots: $(VENV)/.dev

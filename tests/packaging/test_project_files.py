@@ -77,7 +77,7 @@ def _yaml(path: Path) -> dict[str, Any]:
     return content
 
 
-LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
+LOCKS = sorted((ROOT / ".ci" / "requirements").glob("*.txt"))
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.name)
