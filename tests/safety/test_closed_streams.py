@@ -77,7 +77,7 @@ def test_with_closed_errors_the_output_is_json_alone(note: str) -> None:
     assert json.loads(result.stdout)["status"] == "answered"
 
 
-@pytest.mark.parametrize("mebibytes", [60, 150])
+@pytest.mark.parametrize("mebibytes", [50, 60])
 def test_a_lack_of_memory_is_one_sentence(mebibytes: int, note: str) -> None:
     result = archqa("ask", "Why furosemide?", "--note", note, mebibytes=mebibytes)
     assert result.returncode == 3
