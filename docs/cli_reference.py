@@ -10,8 +10,8 @@ INTRODUCTION = """\
 # Command line
 
 Made from the commands themselves: `archqa COMMAND --help` says the same. Exit codes: 0 fine, 1 some cases failed,
-2 wrong call, 3 a file or an extra is missing or malformed, 4 server or budget, 130 interrupted. `archqa
---install-completion` completes commands in your shell.
+2 wrong call, 3 a file or an extra is missing or malformed, 4 server or budget, 130 interrupted, 143 ended by SIGTERM (a
+server ends with 0 by both). `archqa --install-completion` completes commands in your shell.
 """
 
 _EXAMPLES = re.compile(r"^Examples?:\n((?:[ \t]+.*\n?)+)", re.MULTILINE)

@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 
 from archqa.fhir import FhirError, Record, Resource
 from archqa.fhir.values.dates import DAY, parse_time_range
+from archqa.fhir.values.element_types import is_well_formed
 from archqa.query.questions.calendar import read_stated_time
 
 CLOCK_TOLERANCE = timedelta(days=1)
@@ -199,7 +200,7 @@ def _latest(record: Record, patient_id: str, kinds: tuple[_Dated, ...]) -> date 
 
 def _dates(resources: list[Resource], dated: _Dated, after: date) -> Iterator[date]:
     """Yield the last date of each resource that happened, where it is after a date."""
-    for resource in resources:
+    for resource in filter(is_well_formed, resources):
         status = resource.get("status")
         if status in _NO_FACT:
             continue

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from archqa.errors import CallerError
 from archqa.fhir import FhirError, Record, Resource
+from archqa.fhir.values.element_types import is_well_formed
 from archqa.fhir.values.text import normalise_text
 
 _MAX_SHOWN = 10
@@ -272,11 +273,14 @@ def find_patient(record: Record, text: str) -> PatientMatch:
     return _by_identifier(record, asked) or _by_name(record, asked)
 
 
-def patient_match(resource: Mapping[str, Any]) -> PatientMatch:
+def patient_match(resource: Resource) -> PatientMatch:
     """Return a Patient resource as a match.
 
-    Its name is the official one, else the earliest in the list (hl7.org/fhir/R4, HumanName).
+    Its name is the official one, else the earliest in the list (hl7.org/fhir/R4, HumanName). Of a
+    malformed Patient, only the id is read.
     """
+    if not is_well_formed(resource):
+        resource = {name: resource.get(name) for name in ("resourceType", "id")}
     human_names = _mappings(resource.get("name"))
     human_names.sort(key=lambda name: name.get("use") != "official")
     name = ""

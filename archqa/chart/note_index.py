@@ -267,6 +267,9 @@ class NoteWriter:
 
 Result = TypeVar("Result")
 
+_MAX_NAMED = 10
+"""Documents without text that are named; all are counted."""
+
 DOCUMENTS_OF_A_BATCH = 100
 """Documents of one transaction."""
 
@@ -303,13 +306,14 @@ class NoteIndexReport(FrozenModel):
     """What was indexed.
 
     `documents` are resources that may have text, `notes` those that have, with their `sentences`;
-    `unread` have a text that cannot be read, or were entered in error.
+    `unread` have a text that cannot be read, or were entered in error: `unread_names` are the first.
     """
 
     documents: int = 0
     notes: int = 0
     sentences: int = 0
     unread: int = 0
+    unread_names: tuple[str, ...] = ()
 
 
 class NoteIndexProgress(FrozenModel):
@@ -355,6 +359,7 @@ def index_notes(
                 notes=total.notes + report.notes,
                 sentences=total.sentences + report.sentences,
                 unread=total.unread + report.unread,
+                unread_names=(*total.unread_names, *report.unread_names)[:_MAX_NAMED],
             )
             progress(NoteIndexProgress(documents=total.documents, total=len(numbers)))
         return total
@@ -394,7 +399,8 @@ def _in_transaction(connection: Connection, work: Callable[[], Result]) -> Resul
         result = work()
         connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
         raise
     return result
 
@@ -413,20 +419,26 @@ class _RecordNotes:
             _STORED % ", ".join("?" * len(numbers)), numbers
         )
         rows = [_StoredDocument(*row) for row in stored]
-        sentences = unread = notes = 0
+        sentences = notes = 0
+        unread: list[str] = []
         for patient, rows_of_patient in groupby(rows, key=lambda row: row.patient):
             documents: dict[int, ReadDocument] = {}
             sources = {}
             for row in rows_of_patient:
                 document, sources[row.n] = self._read(row)
                 documents[row.n] = document
-                unread += isinstance(document, UnreadDocument)
+                if isinstance(document, UnreadDocument):
+                    unread.append(document.name)
                 notes += isinstance(document, Document)
             sentences += self._writer.write(patient, documents)
             for n, versions in sources.items():
                 self._writer.write_sources(n, versions)
         return NoteIndexReport(
-            documents=len(rows), notes=notes, sentences=sentences, unread=unread
+            documents=len(rows),
+            notes=notes,
+            sentences=sentences,
+            unread=len(unread),
+            unread_names=tuple(unread[:_MAX_NAMED]),
         )
 
     def _read(self, row: _StoredDocument) -> tuple[ReadDocument, SourceVersions]:

@@ -71,7 +71,7 @@ def load(
         raise CallerError(
             "A server's resources are fetched by: archqa fhir export URL --into FILE"
         )
-    with fhir.Store.open(into, create=True) as store, _progress_bar(quiet=quiet) as bar:
+    with fhir.Store.open_to_load(into) as store, _progress_bar(quiet=quiet) as bar:
         task = bar.add_task("loading", total=None)
 
         def show_progress(progress: fhir.LoadProgress) -> None:
@@ -372,9 +372,11 @@ def _index_notes(record: Path, *, quiet: bool) -> "NoteIndexReport":
 def _print_indexed(report: "NoteIndexReport | None") -> None:
     """Print how much was indexed; nothing if there was nothing to index."""
     if report is not None and report.documents:
-        unread = (
-            f", {report.unread} without text that can be read" if report.unread else ""
-        )
+        unread = ""
+        if report.unread:
+            names = ", ".join(report.unread_names)
+            more = ", …" if report.unread > len(report.unread_names) else ""
+            unread = f", {report.unread} without text that can be read: {names}{more}"
         notes = f"{report.notes} {'note' if report.notes == 1 else 'notes'}"
         sentences = (
             f"{report.sentences} {'sentence' if report.sentences == 1 else 'sentences'}"

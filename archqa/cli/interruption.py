@@ -1,4 +1,4 @@
-"""What Ctrl-C (SIGINT) and SIGTERM do, from the first import to the last thread.
+"""What Ctrl-C (SIGINT) and SIGTERM do, from the first import to the last thread; closed streams.
 
 While modules are imported, nothing can be lost, so the process ends at once. A command is
 interrupted by `KeyboardInterrupt`, ends what it holds, and says how to go on. Then the process has
@@ -18,7 +18,16 @@ from collections.abc import Container, Iterator, Sequence
 from types import FrameType
 from typing import Any
 
-EXIT_CODE = 130
+_EXIT_CODE = 128
+"""The exit code of an interrupted command is this plus the number of the signal."""
+
+FILE_CODE = 3
+"""The exit code where a file cannot be read or written."""
+
+_NO_OUTPUT = (
+    "archqa: standard output is closed; nothing was begun.\n"
+    "        Send it to a file, or to /dev/null.\n"
+)
 
 _SERVERS = ("serve", "fhir serve", "mcp")
 """Commands that Ctrl-C is the usual end of, and no failure."""
@@ -61,10 +70,11 @@ _OTHER_COMMANDS = "the command did not end; run it again."
 def prepare_process() -> None:
     """Let a signal end the process while it imports its modules, and a second one later."""
 
-    def end_at_once(_number: int, _frame: FrameType | None) -> None:
+    def end_at_once(number: int, _frame: FrameType | None) -> None:
         os.write(2, _AT_THE_START.encode())
-        os._exit(EXIT_CODE)
+        os._exit(_EXIT_CODE + number)
 
+    _open_closed_streams()
     _handle(signal.SIGINT, end_at_once)
     _handle(signal.SIGTERM, end_at_once)
     sys.unraisablehook = _report_unless_interrupted
@@ -77,10 +87,41 @@ def prepare_process() -> None:
     ).start()
 
 
+class _State:
+    """The signal that interrupted the command: SIGTERM becomes a SIGINT."""
+
+    signal: int = signal.SIGINT
+
+
+def _open_closed_streams() -> None:
+    """Read nothing where standard input is closed; where the errors are, write them nowhere.
+
+    A file that is opened later would get their numbers, and Python would print errors on stdout.
+    """
+    closed = []
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            closed.append(os.open(os.devnull, os.O_RDWR))
+    if 0 in closed:
+        sys.stdin = open(0, closefd=False)  # noqa: SIM115
+    if 2 in closed:
+        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
+    if 1 in closed:
+        os.write(2, _NO_OUTPUT.encode())
+        os._exit(FILE_CODE)
+
+
 def interrupt_commands() -> None:
     """Let a signal raise `KeyboardInterrupt` from here on; asyncio cancels its tasks first."""
     _handle(signal.SIGINT, signal.default_int_handler)
-    _handle(signal.SIGTERM, lambda _number, _frame: signal.raise_signal(signal.SIGINT))
+
+    def interrupt(number: int, _frame: FrameType | None) -> None:
+        _State.signal = number
+        signal.raise_signal(signal.SIGINT)
+
+    _handle(signal.SIGTERM, interrupt)
 
 
 def end_mcp_server_on_signal() -> None:
@@ -109,7 +150,7 @@ def finish() -> None:
 
 def exit_code_of(arguments: Sequence[str]) -> int:
     """The exit code of an interrupted command with these arguments."""
-    return 0 if _known_name(arguments, _SERVERS) else EXIT_CODE
+    return 0 if _known_name(arguments, _SERVERS) else _EXIT_CODE + _State.signal
 
 
 def message_of(interruption: KeyboardInterrupt, arguments: Sequence[str]) -> str:
@@ -188,7 +229,8 @@ def _wake_main_thread() -> None:
 
 
 def _end_soon() -> None:
-    timer = threading.Timer(_SECONDS_TO_END, os._exit, (EXIT_CODE,))
+    code = _EXIT_CODE + _State.signal
+    timer = threading.Timer(_SECONDS_TO_END, os._exit, (code,))
     timer.daemon = True
     timer.start()
 

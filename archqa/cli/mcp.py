@@ -116,6 +116,7 @@ def command(
         HTTP_PATH,
         build_server,
         http_application,
+        serve_standard_input,
     )  # It needs the extra.
 
     if no_token and not http:
@@ -141,7 +142,7 @@ def command(
         if not http:
             end_mcp_server_on_signal()
             print_notice("the client that started this command gets record text.")
-            server.run("stdio")
+            serve_standard_input(server)
             return
         listening = listen(host, port)
         token = None

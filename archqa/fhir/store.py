@@ -246,6 +246,17 @@ class LocalRecord(ABC):
         with self.read_session() as session:
             return count_resources(session.connection, patient)
 
+    def malformed(self, resource_type: str, patient: str) -> list[str]:
+        """Return `Type/id` of the malformed resources of a type that may be about a patient."""
+        prefix = f"{schema.MALFORMED}{resource_type}/"
+        sql = (
+            "SELECT substr(name, ?) FROM setting WHERE substr(name, 1, ?) = ?"
+            " AND value IN ('', ?) ORDER BY name"
+        )
+        args = (len(schema.MALFORMED) + 1, len(prefix), prefix, patient)
+        with self.read_session() as session:
+            return [name for (name,) in session.connection.execute(sql, args)]
+
     def codes(self, resource_type: str, patient: str | None = None) -> list[CodeCount]:
         """Return the codes of a type's resources, most frequent first."""
         from archqa.fhir.search.statistics import list_codes
@@ -334,12 +345,17 @@ class Store(LocalRecord):
 
         connection = schema.open_connection(self.path, write=True)
         try:
-            return load(
+            report = load(
                 connection,
                 paths,
                 strict=strict,
                 progress=progress,
             )
+            if not self.path.exists():
+                raise InputError(
+                    self.path, [": was removed while it was written."], "Load again."
+                )
+            return report
         except sqlite3.OperationalError as error:
             fix = "Nothing was loaded. Is there room on the disk, or another load under way?"
             raise InputError(
@@ -347,6 +363,19 @@ class Store(LocalRecord):
             ) from None
         finally:
             connection.close()
+
+    @classmethod
+    @contextmanager
+    def open_to_load(cls, path: Path) -> "Iterator[Store]":
+        """Open a record, or make one; a new one is removed if nothing was loaded into it."""
+        is_new = not path.exists()
+        with cls.open(path, create=True) as store:
+            try:
+                yield store
+            except BaseException:
+                if is_new:
+                    schema.remove_if_empty(path)
+                raise
 
     def session(self) -> ReadSession:
         """Return the session of the calling thread."""

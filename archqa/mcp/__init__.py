@@ -6,7 +6,7 @@ from archqa.core.public_names import imported_on_use
 
 if TYPE_CHECKING:
     from archqa.mcp.records import CallLimits, ServedRecord
-    from archqa.mcp.server import build_server, http_application
+    from archqa.mcp.server import build_server, http_application, serve_standard_input
     from archqa.mcp.tools import RecordTools
 
 __all__ = [
@@ -15,11 +15,12 @@ __all__ = [
     "ServedRecord",
     "build_server",
     "http_application",
+    "serve_standard_input",
 ]
 
 _NAMES = {
     "records": ["CallLimits", "ServedRecord"],
-    "server": ["build_server", "http_application"],
+    "server": ["build_server", "http_application", "serve_standard_input"],
     "tools": ["RecordTools"],
 }
 """Module to its public names: the server needs the extra `mcp`."""

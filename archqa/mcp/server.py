@@ -2,12 +2,14 @@
 
 import functools
 import inspect
+import json
 import logging
+import os
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from archqa.core.version import __version__
 from archqa.errors import ArchqaError, CaseFailed, MissingExtra
@@ -15,14 +17,18 @@ from archqa.fhir.request_budget import RequestBudget, RequestCancelled, use_budg
 from archqa.mcp.records import CallLimits
 from archqa.mcp.tools import RecordTools
 from archqa.safety.local_server import App, LocalAccess, Receive, Refusal, Scope, Send
+from archqa.safety.text import json_without_surrogates
 
 try:
     import anyio
     import anyio.to_thread
     from mcp.server import MCPServer
     from mcp.server.mcpserver.exceptions import ToolError
+    from mcp.server.stdio import stdio_server
     from mcp.server.transport_security import TransportSecuritySettings
-    from mcp_types import ToolAnnotations
+    from mcp.shared.message import SessionMessage
+    from mcp_types import INVALID_REQUEST, PARSE_ERROR, ErrorData, ToolAnnotations
+    from mcp_types.jsonrpc import JSONRPCError, jsonrpc_message_adapter
 except ImportError:
     raise MissingExtra("The Model Context Protocol (mcp)", "mcp") from None
 
@@ -170,6 +176,62 @@ class _Call:
         self._budget.cancel()
         if not self._has_started:
             self._places.release()
+
+
+class _InvalidMessage(Exception):
+    """A line that is no message of the protocol."""
+
+    def __init__(self, code: int, text: str, request_id: str | int | None) -> None:
+        error = ErrorData(code=code, message=text)
+        self.reply = JSONRPCError(jsonrpc="2.0", id=request_id, error=error)
+        super().__init__(text)
+
+
+def _checked_message(line: str) -> str:
+    """Return a message with the replacement character for each lone surrogate.
+
+    Raises `_InvalidMessage`.
+    """
+    try:
+        message = json_without_surrogates(json.loads(line))
+    except (ValueError, RecursionError):
+        raise _InvalidMessage(PARSE_ERROR, "The line is not JSON.", None) from None
+    text = json.dumps(message)
+    try:
+        jsonrpc_message_adapter.validate_json(text, by_name=False)
+    except ValidationError:
+        request_id = message.get("id") if isinstance(message, dict) else None
+        if not isinstance(request_id, str | int):
+            request_id = None
+        reason = "The line is no message of JSON-RPC 2.0."
+        raise _InvalidMessage(INVALID_REQUEST, reason, request_id) from None
+    return text
+
+
+def serve_standard_input(server: "MCPServer[Any]") -> None:
+    """Serve the client on standard input until it ends; a line that is no message is answered too."""
+    anyio.run(_serve_standard_input, server)
+
+
+async def _serve_standard_input(server: "MCPServer[Any]") -> None:
+    source = os.fdopen(os.dup(0), encoding="utf-8", errors="replace")
+    # What a call starts must not read the client's messages.
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+
+    async def messages() -> AsyncIterator[str]:
+        async for line in anyio.wrap_file(source):
+            try:
+                if line.strip():
+                    yield _checked_message(line)
+            except _InvalidMessage as invalid:
+                await to_client.send(SessionMessage(invalid.reply))
+
+    # The SDK only iterates over its input, and answers no line that is invalid.
+    lines: Any = messages()
+    async with stdio_server(stdin=lines) as (from_client, to_client):
+        protocol = server._lowlevel_server
+        options = protocol.create_initialization_options()
+        await protocol.run(from_client, to_client, options)
 
 
 class TokenCheck:

@@ -13,8 +13,10 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from archqa.core.case import Sentence
 from archqa.errors import CallerError, InputError, MissingExtra
-from archqa.fhir import Record
+from archqa.fhir import Record, Resource
+from archqa.fhir.values.element_types import is_well_formed
 from archqa.notes import DOCUMENT_TYPES
+from archqa.notes.formats import NotReadable, codec_of
 from archqa.notes.note_files import READ_MEDIA_TYPES, note_text
 from archqa.notes.sentences import split_note
 
@@ -24,6 +26,7 @@ REPLACED = "replaced by a newer document"
 PLAIN_TEXT = "text/plain"
 OTHER_SERVER = "kept on another server"
 NO_TEXT = "damaged or empty"
+MALFORMED = "malformed"
 _BINARY = re.compile(
     r"(?:^|/)Binary/([A-Za-z0-9._-]{1,64})(?:/_history/[^/?]+)?(?:\?.*)?$"
 )
@@ -126,15 +129,17 @@ def without_replaced(
 
 
 def read_document(
-    resource: Mapping[str, Any], get_binary: GetBinary
+    resource: Resource, get_binary: GetBinary
 ) -> Document | UnreadDocument | None:
     """Return the note in a resource, or why it cannot be read.
 
     None for one that is excluded, and for a report or a composition that has no text at all.
     """
+    name = f"{resource['resourceType']}/{resource['id']}"
+    if not is_well_formed(resource):
+        return UnreadDocument(name, MALFORMED)
     if resource.get("status") in EXCLUDED_STATUSES:
         return None
-    name = f"{resource['resourceType']}/{resource['id']}"
     texts: list[str] = []
     reasons: list[str] = []
     for text, reason in _texts(resource, get_binary):
@@ -252,7 +257,7 @@ def _section_texts(section: Mapping[str, Any]) -> Iterator[str]:
     narrative = str(_as_mapping(section.get("text")).get("div") or "")
     text = ""
     if narrative:
-        with suppress(InputError, LookupError):
+        with suppress(InputError):
             text = note_text(narrative.encode("utf-8", "replace"), "text/html", "utf-8")
     if text.strip():
         title = section.get("title") or _concept_text(section.get("code"))
@@ -292,11 +297,12 @@ def _attachment_text(
         content = b""
     try:
         if media_type == PLAIN_TEXT:
-            return content.decode(charset or "utf-8", errors="replace"), NO_TEXT
+            codec = codec_of(charset or "utf-8")
+            return content.decode(codec, errors="replace"), NO_TEXT
         return note_text(content, media_type, charset), NO_TEXT
     except MissingExtra:
         return "", "PDF: install the extra archqa[pdf]"
-    except (InputError, LookupError):
+    except (InputError, NotReadable):
         return "", NO_TEXT
 
 

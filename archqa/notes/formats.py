@@ -33,6 +33,21 @@ _BYTE_ORDER_MARKS = (
 )
 """UTF-32 comes first: its little-endian mark begins with that of UTF-16."""
 
+_NAMES = """
+ascii utf-8 utf-8-sig utf-16 utf-16-le utf-16-be utf-32 utf-32-le utf-32-be
+iso8859-1 iso8859-2 iso8859-3 iso8859-4 iso8859-5 iso8859-6 iso8859-7 iso8859-8 iso8859-9
+iso8859-10 iso8859-11 iso8859-13 iso8859-14 iso8859-15 iso8859-16
+cp1250 cp1251 cp1252 cp1253 cp1254 cp1255 cp1256 cp1257 cp1258 cp437 cp850 cp852 cp855 cp858
+cp866 cp874 cp932 cp949 koi8-r koi8-u mac-roman tis-620 gb2312 gbk gb18030 big5 big5hkscs
+euc_jp euc_kr shift_jis iso2022_jp johab
+"""
+
+_CHARSETS = frozenset(_NAMES.split())
+"""Python's names of the charsets of notes: its other codecs are slow, fail, or are no charsets."""
+
+_MAX_CHARSET_LENGTH = 40
+UNKNOWN_CHARSET = "is in an unknown character set."
+
 _NOT_TEXT = "is not a text file."
 _FIX = "Save the note as UTF-8 text."
 _CONTROL_CHARACTERS = frozenset(map(chr, range(32))) - frozenset(
@@ -73,10 +88,21 @@ def decode_text(content: bytes, charset: str = "") -> DecodedText:
     return DecodedText(text)
 
 
-def _decode(content: bytes, encoding: str) -> str:
+def codec_of(charset: str) -> str:
+    """Return Python's name of a charset. Raises NotReadable for what is none of a note."""
     try:
-        text = content.decode(encoding)
-    except (UnicodeDecodeError, LookupError):
+        name = codecs.lookup(charset[:_MAX_CHARSET_LENGTH]).name
+    except (LookupError, ValueError):
+        name = ""
+    if name not in _CHARSETS:
+        raise NotReadable(UNKNOWN_CHARSET, _FIX)
+    return name
+
+
+def _decode(content: bytes, charset: str) -> str:
+    try:
+        text = content.decode(codec_of(charset))
+    except UnicodeDecodeError:
         raise NotReadable(_NOT_TEXT, _FIX) from None
     if not _CONTROL_CHARACTERS.isdisjoint(text):
         raise NotReadable(_NOT_TEXT, _FIX)
@@ -150,4 +176,6 @@ def rtf_to_text(content: bytes) -> str:
         raise NotReadable(
             "is damaged RTF.", "Save it again, or as plain text."
         ) from None
+    # RTF writes a character beyond U+FFFF as two halves.
+    text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return _CELL_END.sub(" | ", _ROW_END.sub("", text))

@@ -1,7 +1,6 @@
 """Loads settings: typed values, then `ARCHQA_…` variables, TOML files, and the defaults."""
 
 import logging
-import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ from archqa.core.near_misses import near_misses
 from archqa.errors import CallerError, InputError, without_suppressed_causes
 from archqa.safety.arguments import as_optional_path
 from archqa.safety.text import printable
-from archqa.settings.model import Settings
+from archqa.settings.model import Settings, user_folder
 from archqa.settings.sources import (
     SettingPath,
     environment_values,
@@ -122,12 +121,7 @@ def settings_files(config: Path | None = None) -> list[SettingsFile]:
         known = frozenset(Settings.model_fields)
         harmless, ignored = split_settings(_nested(_FOLDER_FILE), known, Path())
         files.append(SettingsFile(_FOLDER_FILE, harmless, ignored))
-    # A relative XDG_CONFIG_HOME is invalid by the XDG Base Directory Specification. It would also
-    # make the current folder the user's own configuration.
-    config_home = Path(os.environ.get("XDG_CONFIG_HOME", ""))
-    if not config_home.is_absolute():
-        config_home = Path.home() / ".config"
-    user_file = config_home / "archqa" / "config.toml"
+    user_file = user_folder("XDG_CONFIG_HOME", ".config") / "config.toml"
     if user_file.is_file():
         files.append(SettingsFile(user_file, _nested(user_file)))
     return files

@@ -24,7 +24,7 @@ from pydantic import (
 
 from archqa import plug_ins
 from archqa.core.value import FrozenModel
-from archqa.errors import CallerError
+from archqa.errors import CallerError, StorageError
 from archqa.llm.prices import Price, listed_prices
 from archqa.safety.server_urls import (
     fhir_server_problem,
@@ -417,6 +417,21 @@ def _changed(model: Model, changes: Mapping[str, Any]) -> Model:
     return model.model_copy(update=update)
 
 
+def user_folder(variable: str, *default: str) -> Path:
+    """Return archqa's folder in the one that an XDG variable names, else in a default of the home.
+
+    A relative one is invalid by the XDG Base Directory Specification: it would make the current
+    folder the user's own. Raises `StorageError` where there is no home.
+    """
+    folder = Path(os.environ.get(variable, ""))
+    if folder.is_absolute():
+        return folder / "archqa"
+    try:
+        return Path.home().joinpath(*default, "archqa")
+    except RuntimeError:
+        advice = f"Set HOME, or {variable}."
+        raise StorageError(f"The home folder is unknown.\n{advice}") from None
+
+
 def _user_cache() -> Path:
-    cache_home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache_home) / "archqa"
+    return user_folder("XDG_CACHE_HOME", ".cache")

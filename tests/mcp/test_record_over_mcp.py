@@ -522,3 +522,47 @@ def test_a_server_that_ignores_the_patient_tells_nothing_of_others(record: str) 
     assert "Observation/o99" not in found.ids
     assert (found.total, found.next) == (None, None)
     assert "left out" in " ".join(found.remarks)
+
+
+def test_lines_that_are_no_messages_are_answered(record: str, tmp_path: Path) -> None:
+    lookup = {"name": "get_resource", "arguments": {"reference": "Patient/p1\ud800"}}
+    start = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    }
+    begun = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    messages = [
+        json.dumps(
+            {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": start}
+        ),
+        json.dumps(begun),
+        "no JSON",
+        "[" * 5000,
+        '{"id": 9}',
+        json.dumps({"jsonrpc": "2.0", "id": "\udc00", "method": "tools/list"}),
+        json.dumps(
+            {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": lookup}
+        ),
+    ]
+    arguments = [sys.executable, "-m", "archqa", "mcp", "--record", record]
+    with subprocess.Popen(
+        arguments,
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        print(*messages, sep="\n", file=process.stdin, flush=True)
+        replies = [json.loads(process.stdout.readline()) for _ in range(6)]
+        process.stdin.close()
+        assert process.wait(timeout=60) == 0
+    errors = [reply["error"]["code"] for reply in replies if "error" in reply]
+    assert sorted(errors) == [-32700, -32700, -32600]
+    by_id = {reply["id"]: reply for reply in replies}
+    assert by_id[9]["error"]["code"] == -32600
+    assert by_id["\N{REPLACEMENT CHARACTER}"]["result"]["tools"]
+    assert by_id[3]["result"]["isError"]

@@ -1,6 +1,7 @@
 """Files that readers and forges look for: changelog, citation, issue forms."""
 
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -74,3 +75,47 @@ def _yaml(path: Path) -> dict[str, Any]:
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
     assert isinstance(content, dict)
     return content
+
+
+LOCKS = sorted((ROOT / ".ci" / "requirements").glob("*.txt"))
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.name)
+def test_every_locked_package_has_an_exact_version_and_hashes(lock: Path) -> None:
+    text = lock.read_text(encoding="utf-8").replace("\\\n", " ")
+    lines = [line for line in text.splitlines() if line and line.strip()[0] != "#"]
+    assert lines
+    for line in lines:
+        assert re.match(r"[a-z0-9._-]+(\[[a-z,]+\])?==\S+ ", line), line[:80]
+        assert "--hash=sha256:" in line, line[:80]
+
+
+def test_what_make_run_and_make_test_install_is_locked() -> None:
+    names = {}
+    for lock in LOCKS:
+        text = lock.read_text(encoding="utf-8")
+        names[lock.stem] = set(re.findall(r"^([a-z0-9._-]+)", text, re.MULTILINE))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    groups = project["dependency-groups"]
+    development = [entry for entry in groups["dev"] if isinstance(entry, str)]
+    extras = project["project"]["optional-dependencies"]
+    locked = [("run", project["project"]["dependencies"]), ("test", development)]
+    for extra in ("bertscore", "alignscore", "server", "web", "mcp", "smart"):
+        locked.append(("test", extras[extra]))
+    for lock_name, requirements in locked:
+        for requirement in requirements:
+            name = re.split(r"[^\w.-]", requirement)[0].lower()
+            assert re.sub("[._]", "-", name) in names[lock_name], requirement
+
+
+def test_the_documentation_explains_every_dependency() -> None:
+    text = (ROOT / "docs" / "how-to" / "install.md").read_text(encoding="utf-8")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    groups = [project["project"]["dependencies"]]
+    groups += project["project"]["optional-dependencies"].values()
+    groups += project["dependency-groups"].values()
+    for group in groups:
+        for requirement in group:
+            if isinstance(requirement, str):
+                name = re.split(r"[^\w.-]", requirement)[0]
+                assert name in text, name

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM, to real processes: no traceback, exit code 130, and how to go on."""
+"""Ctrl-C and SIGTERM, to real processes: no traceback, exit codes 130 and 143, and how to go on."""
 
 import json
 import os
@@ -91,7 +91,7 @@ def test_an_interrupted_run_names_the_exact_command_that_goes_on(
             wait_until(lambda: server.count > 2)
             process.send_signal(number)
             result = ended(process)
-        check_ended_well(result)
+        check_ended_well(result, 128 + number)
         (run,) = [path.parent for path in tmp_path.glob("**/run.json")]
         assert json.loads((run / "run.json").read_text())["status"] == "stopped"
         folder = str(run.relative_to(tmp_path))
@@ -170,7 +170,7 @@ def test_an_interruption_at_any_moment_of_the_start_is_no_traceback(
         process.send_signal(signal.SIGTERM)
         result = ended(process)
     # The interpreter itself may not have come as far as the first import.
-    assert result.returncode in {130, -signal.SIGTERM}
+    assert result.returncode in {143, -signal.SIGTERM}
     assert "Traceback" not in result.stderr
 
 
@@ -244,7 +244,7 @@ def test_an_interrupted_load_stores_nothing_and_says_so(
         # As at a terminal, the processes that index get the signal too.
         subprocess.run(["/bin/kill", f"-{number}", "--", f"-{process.pid}"], check=True)
         result = ended(process)
-    check_ended_well(result)
+    check_ended_well(result, 128 + number)
     assert "a load is stored whole or not at all; load again." in result.stderr
     with started(
         "fhir", "search", "Patient", "--record", "record.db", cwd=tmp_path

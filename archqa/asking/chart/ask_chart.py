@@ -114,7 +114,8 @@ async def answer_from_chart(
 
 def _with_gaps(answer: Answer, chart: PatientChart) -> Answer:
     """Return the answer with the types that the server refused: an absence is none of those."""
-    gaps = chart.queries.chart.gaps()
+    resources = chart.queries.chart
+    gaps = dict.fromkeys((*resources.gaps(), *resources.gaps(DOCUMENT_TYPES)))
     remarks = dict.fromkeys([*answer.remarks, *(gap.remark for gap in gaps)])
     message = answer.message
     if answer.status is Status.NOT_FOUND:

@@ -7,7 +7,6 @@ given note. Processes that write the same session wait for each other.
 """
 
 import json
-import os
 import re
 import time
 from collections.abc import Iterator, Sequence
@@ -27,6 +26,7 @@ from archqa.safety.files import (
     storage_errors,
     write_private_text,
 )
+from archqa.settings.model import user_folder
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 _SUFFIX = ".json"
@@ -57,11 +57,7 @@ class SessionFolder:
 
     def __init__(self, folder: Path | None = None) -> None:
         if folder is None:
-            # A relative XDG_DATA_HOME is invalid and ignored.
-            data_home = Path(os.environ.get("XDG_DATA_HOME", ""))
-            if not data_home.is_absolute():
-                data_home = Path.home() / ".local" / "share"
-            folder = data_home / "archqa" / "sessions"
+            folder = user_folder("XDG_DATA_HOME", ".local", "share") / "sessions"
         self.folder = folder
 
     def load(self, name: str) -> Thread:

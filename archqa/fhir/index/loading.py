@@ -132,6 +132,8 @@ class Loader:
         self._added: dict[tuple[str, int], int] | None = None if largest else {}
         self._last_n = max(largest, floor - 1)
         self._now = dates.utc_now_microseconds()
+        sql = f"SELECT 1 FROM setting WHERE name LIKE '{schema.MALFORMED}%' LIMIT 1"
+        self._has_malformed = connection.execute(sql).fetchone() is not None
         self._seen = _SeenNumbers()
         self.by_type: Counter[str] = Counter()
         """The resources that were inserted or there already, each once."""
@@ -233,6 +235,17 @@ class Loader:
             count += self._connection.execute(sql).fetchone()[0]
         return count
 
+    def note_malformed(
+        self, rows: Iterable[ResourceRow], malformed: dict[str, str]
+    ) -> None:
+        """Note which of these resources are malformed, by `Type/id` with their patients."""
+        self._has_malformed |= bool(malformed)
+        if self._has_malformed:
+            names = [(f"{schema.MALFORMED}{row.type}/{row.id}",) for row in rows]
+            self._connection.executemany("DELETE FROM setting WHERE name = ?", names)
+        new = [(f"{schema.MALFORMED}{name}", malformed[name]) for name in malformed]
+        self._connection.executemany("INSERT INTO setting VALUES (?, ?)", new)
+
     def count_stored(self) -> int:
         """Return the number of resources in the record."""
         return int(
@@ -278,7 +291,9 @@ def load(
         report = running.report(verified, unresolved)
         connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        # SQLite itself rolls back where the disk is full.
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
         raise
     return report
 
@@ -353,6 +368,7 @@ class _Load:
                     )
                 self._bundles += parser.bundles
                 self._without_resource += parser.without_resource
+                self._loader.note_malformed(batch.resource_rows, parser.malformed)
                 for shape, names in parser.conversions.items():
                     source.conversions[shape] += names
                 for remark in parser.remarks:

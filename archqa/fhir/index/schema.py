@@ -14,6 +14,7 @@ of the resource's and the item's: no table is needed to get from one to the othe
 import hashlib
 import os
 import sqlite3
+from contextlib import closing, suppress
 from pathlib import Path
 from sqlite3 import Connection
 
@@ -85,6 +86,9 @@ The rows of such a resource have patient 0, like those of no patient.
 
 UNINDEXED = "unindexed:"
 """`setting` has this and a type if any resource of the type has references without index rows."""
+
+MALFORMED = "malformed:"
+"""`setting` has this and `Type/id` of a malformed resource; its value is the patient, if known."""
 
 _ITEM_BITS = 20
 
@@ -175,6 +179,18 @@ def open_connection(path: Path, *, write: bool) -> Connection:
     connection.execute("PRAGMA mmap_size = 1073741824")
     connection.execute("PRAGMA temp_store = MEMORY")
     return connection
+
+
+def remove_if_empty(path: Path) -> None:
+    """Remove the file of a record without resources, unless another process writes it."""
+    with (
+        closing(sqlite3.connect(path, isolation_level=None, timeout=0)) as connection,
+        suppress(sqlite3.Error),
+    ):
+        connection.execute("BEGIN IMMEDIATE")
+        query = "SELECT EXISTS (SELECT 1 FROM resource)"
+        if not connection.execute(query).fetchone()[0]:
+            path.unlink(missing_ok=True)
 
 
 def create_tables(connection: Connection) -> None:

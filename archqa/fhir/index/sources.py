@@ -23,8 +23,13 @@ from archqa.fhir.index.other_versions import (
     is_of_other_version,
     r4_type,
 )
+from archqa.fhir.values.element_types import malformed_element
 from archqa.fhir.values.json_text import is_nested_deeper, items, members, parse
-from archqa.fhir.values.references import ReferenceTarget
+from archqa.fhir.values.references import (
+    PATIENT_ELEMENTS,
+    ReferenceTarget,
+    parse_reference_element,
+)
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, did_you_mean
 
 FILE_SUFFIXES = (".ndjson", ".jsonl", ".json", ".ndjson.gz", ".jsonl.gz", ".json.gz")
@@ -157,13 +162,15 @@ class ParsedResource(NamedTuple):
 class ResourceParser:
     """Parse chunks. Every mistake begins with its place, `:line` or `: entry n`.
 
-    `remarks` tell of entries that hold no resource, `without_resource` of them altogether.
+    `remarks` tell of entries that hold no resource, `without_resource` of them altogether, and of
+    malformed resources, whose `Type/id` are in `malformed` with the id of their patient if it is known.
     """
 
     mistakes: list[str] = field(default_factory=list)
     is_fhir: bool = True
     remarks: list[str] = field(default_factory=list)
     conversions: Conversions = field(default_factory=lambda: defaultdict(list))
+    malformed: dict[str, str] = field(default_factory=dict)
     bundles: int = 0
     without_resource: int = 0
 
@@ -245,6 +252,12 @@ class ResourceParser:
             return
         if is_of_other_version(parsed.resource):
             parsed = self._converted(parsed, location)
+        malformed = malformed_element(parsed.resource)
+        if malformed:
+            name = f"{parsed.resource['resourceType']}/{parsed.resource['id']}"
+            problem = f"{name} has a malformed {malformed}"
+            self.remarks.append(f"{location}: {problem}: answers leave it out.")
+            self.malformed[name] = _patient_of(parsed)
         yield parsed
 
     def _converted(self, parsed: ParsedResource, location: str) -> ParsedResource:
@@ -287,6 +300,20 @@ def invalid_resource_reason(resource: Any, text: str) -> str:
         resource, MAX_DEPTH
     ):
         return f"the {resource_type} is nested more than {MAX_DEPTH} levels deep."
+    return ""
+
+
+def _patient_of(parsed: ParsedResource) -> str:
+    """Return the id of the patient whom a resource is about; empty if it cannot be read."""
+    resource = parsed.resource
+    if resource["resourceType"] == "Patient":
+        return str(resource["id"])
+    for element in PATIENT_ELEMENTS:
+        target = parse_reference_element(resource.get(element))
+        if target is not None:
+            target = parsed.urn_targets.get(target.id, target)
+            if target.type in ("Patient", ""):
+                return target.id
     return ""
 
 

@@ -6,6 +6,7 @@ Source: the StructureDefinitions of hl7.org/fhir/R4/resourcelist.html, in `resou
 import re
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from archqa.core.near_misses import did_you_mean as nearest_names
 from archqa.core.tables import read_rows
@@ -73,6 +74,11 @@ ALWAYS = frozenset({"resourceType", "id", "meta", "implicitRules", "modifierExte
 _OF_ALL_TYPES = (*sorted(ALWAYS), "language", "text", "contained", "extension")
 """Elements of Resource and DomainResource (hl7.org/fhir/R4/domainresource.html)."""
 
+_TYPES_OF_ALL = (
+    "id:String meta:Meta implicitRules:String language:String text:Narrative"
+    " contained:Resource* extension:Extension* modifierExtension:Extension*"
+)
+
 _CHOICE = re.compile(r"(\w+)\[([\w,]+)\]")
 
 MembersByElement = dict[str, frozenset[str]]
@@ -102,6 +108,7 @@ def resource_elements(resource_type: str) -> ResourceElements:
         for element in cell.split():
             choice = _CHOICE.fullmatch(element)
             if choice is None:
+                element = element.partition(":")[0]
                 members[element] = _single(element)
                 column.add(element)
                 continue
@@ -119,6 +126,36 @@ def resource_elements(resource_type: str) -> ResourceElements:
     )
 
 
+class ElementType(NamedTuple):
+    """The type of an element, and whether it is a list of them."""
+
+    name: str
+    is_list: bool
+
+
+@cache
+def element_types(type_name: str) -> dict[str, ElementType] | None:
+    """Return the types of the elements of a resource or of a data type; None for a primitive type.
+
+    An element of no known type is absent.
+    """
+    cells = _cells().get(type_name)
+    if cells is None:
+        return None
+    common = _TYPES_OF_ALL if type_name in R4_RESOURCE_TYPES else ""
+    types = {}
+    for element in " ".join((common, *cells)).split():
+        choice = _CHOICE.fullmatch(element)
+        if choice is not None:
+            for name in choice[2].split(","):
+                types[f"{choice[1]}{name}"] = ElementType(name, False)
+            continue
+        member, _, name = element.partition(":")
+        if name:
+            types[member] = ElementType(name.rstrip("*"), name.endswith("*"))
+    return types
+
+
 def _single(name: str) -> frozenset[str]:
     return frozenset({name})
 
@@ -127,13 +164,16 @@ def _single(name: str) -> frozenset[str]:
 def elements_of_any_type() -> frozenset[str]:
     """Return the names of the elements that any type has."""
     names: set[str] = set()
-    for resource_type in _cells():
+    for resource_type in R4_RESOURCE_TYPES:
         names.update(resource_elements(resource_type).members)
     return frozenset(names)
 
 
 @cache
 def _cells() -> dict[str, tuple[str, ...]]:
-    """Return the mandatory elements of each type, others of the summary, and all others."""
+    """Return the mandatory elements of each type, others of the summary, and all others.
+
+    The elements of data types are all among the others.
+    """
     rows = read_rows("fhir/values/resource_elements.tsv", 4)
     return {resource_type: tuple(cells) for resource_type, *cells in rows}

@@ -6,6 +6,7 @@ from typing import Any
 
 from archqa.fhir.record import Record, Resource
 from archqa.fhir.values.dates import LATEST, parse_time_range
+from archqa.fhir.values.element_types import is_well_formed
 from archqa.fhir.values.element_values import compile_path
 from archqa.fhir.values.references import parse_reference
 
@@ -57,7 +58,8 @@ class Encounters:
     @classmethod
     def of(cls, record: Record, patient: str) -> "Encounters":
         """Fetch the encounters of a patient."""
-        return cls(record.search_all("Encounter", {"patient": patient}))
+        encounters = record.search_all("Encounter", {"patient": patient})
+        return cls(filter(is_well_formed, encounters))
 
     def __len__(self) -> int:
         return len(self.all)

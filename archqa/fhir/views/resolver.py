@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from archqa.fhir.record import Record, Resource
+from archqa.fhir.values.element_types import is_well_formed
 from archqa.fhir.values.element_values import compile_path, extract_targets
 from archqa.fhir.values.references import ReferenceTarget, parse_reference
 
@@ -43,7 +44,9 @@ class Resolver:
         if target is None or not target.type:
             return None
         if target not in self._cache:
-            self._cache[target] = self._record.get(target.type, target.id)
+            resource = self._record.get(target.type, target.id)
+            is_read = resource is not None and is_well_formed(resource)
+            self._cache[target] = resource if is_read else None
         return self._cache[target]
 
     def fetch(self, references: Iterable[Any]) -> None:
@@ -59,7 +62,8 @@ class Resolver:
             for start in range(0, len(ids), _IDS_PER_SEARCH):
                 some_ids = ids[start : start + _IDS_PER_SEARCH]
                 params = {"_id": ",".join(some_ids), "_count": str(_IDS_PER_SEARCH)}
-                for resource in self._record.search_all(resource_type, params):
+                resources = self._record.search_all(resource_type, params)
+                for resource in filter(is_well_formed, resources):
                     target = ReferenceTarget(resource_type, resource["id"])
                     self._cache[target] = resource
 

@@ -5,9 +5,11 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
+from archqa.core.id_lists import list_ids
 from archqa.fhir import CodeCount, Encounters, FhirError, Record, Resolver, Resource
 from archqa.fhir.record import NOT_CONVERTED, PartialRecord
 from archqa.fhir.store import LocalRecord
+from archqa.fhir.values.element_types import is_well_formed
 from archqa.fhir.values.references import parse_reference_element
 from archqa.fhir.values.search_parameters import parameters
 from archqa.fhir.views.encounters import EncounterKind, encounter_kind
@@ -50,11 +52,15 @@ class Chart:
         self._searches: dict[tuple[str, str], list[Resource]] = {}
         self._codes: dict[str, list[CodeCount]] = {}
         self._computed: dict[str, Any] = {}
+        self._malformed: dict[str, set[str]] = {}
 
     @cached_property
     def patient_resource(self) -> Resource | None:
         """The Patient, if there is one."""
-        return self.record.get("Patient", self.patient)
+        patient = self.record.get("Patient", self.patient)
+        return next(
+            iter(self._well_formed("Patient", [patient] if patient else [])), None
+        )
 
     @cached_property
     def encounters(self) -> Encounters:
@@ -120,7 +126,8 @@ class Chart:
         }
         if "subject" in parameters:
             del parameters["patient"]
-        resources = list(self.record.search_all(resource_type, parameters))
+        found = self.record.search_all(resource_type, parameters)
+        resources = self._well_formed(resource_type, found)
         if len(resources) <= _MAX_CACHED_RESOURCES:
             self._searches[key] = resources
         if len(self._searches) > _MAX_CACHED_SEARCHES:
@@ -149,7 +156,35 @@ class Chart:
                 gaps.append(Gap(resource_type, reason))
             elif isinstance(self.record, LocalRecord):
                 gaps += self._not_converted(resource_type)
+            if names := sorted(self._malformed_names(resource_type)):
+                counted = f"{len(names)} malformed {resource_type}"
+                reason = f"{counted} left out ({list_ids(names)})"
+                gaps.append(Gap(resource_type, reason))
         return gaps
+
+    def _malformed_names(self, resource_type: str) -> set[str]:
+        """The malformed resources of a type; of a server, those that it sent so far."""
+        if resource_type not in self._malformed:
+            names: list[str] = []
+            if isinstance(self.record, LocalRecord):
+                names = self.record.malformed(resource_type, self.patient)
+            self._malformed[resource_type] = set(names)
+        return self._malformed[resource_type]
+
+    def _well_formed(
+        self, resource_type: str, resources: Iterable[Resource]
+    ) -> list[Resource]:
+        """The resources whose elements have their types: what reads rows relies on it."""
+        names = self._malformed_names(resource_type)
+        is_checked = isinstance(self.record, LocalRecord)
+        well_formed = []
+        for resource in resources:
+            name = f"{resource_type}/{resource.get('id')}"
+            if not is_checked and not is_well_formed(resource):
+                names.add(name)
+            if name not in names:
+                well_formed.append(resource)
+        return well_formed
 
     def _not_converted(self, resource_type: str) -> list[Gap]:
         """The resources of other FHIR versions that R4 has no place for as a whole."""

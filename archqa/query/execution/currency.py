@@ -34,6 +34,9 @@ _GRACE_SHARE = 0.5
 _MAX_GRACE = timedelta(days=30)
 """People refill late: studies of refill data allow half the supply, at most 30 days, beyond its end."""
 
+_MAX_SUPPLY_DAYS = 36_500
+"""More than a hundred years of a drug are a mistake of the record."""
+
 _DAYS_PER_UNIT = {"": 1, "d": 1, "w": 7, "m": 30}
 _SINGLE_DOSE = frozenset({"once", "once, at once"})
 _FORMS = ("oral", "parenteral", "inhaled", "nasal", "topical", "ophthalmic", "rectal")
@@ -112,7 +115,8 @@ def _days(dispense: Resource) -> float | None:
     days_per_unit = _DAYS_PER_UNIT.get(unit[:1].lower())
     if number is None or days_per_unit is None:
         return None
-    return number * days_per_unit
+    days = number * days_per_unit
+    return days if 0 <= days <= _MAX_SUPPLY_DAYS else None
 
 
 def _by_supply(row: Row, supply: _Supply, now: datetime | None) -> Currency | None:

@@ -118,7 +118,8 @@ def _has_passed(end: datetime | None, now: datetime | None) -> bool:
     if end is None or now is None:
         return False
     if end.time() == time.min:
-        return end + _DAY <= now
+        # The end may be the last day that Python has.
+        return end <= now - _DAY
     return end <= now
 
 

@@ -435,7 +435,10 @@ def failed_remarks(query: Query, result: QueryResult) -> Iterator[str]:
     """Yield the results that have no value and are newer than those of the answer."""
     if result.chosen and query.summary not in {"each", "exists"}:
         return
-    newest = max((row.time for row in result.chosen if row.time), default=None)
+    newest: datetime | None = None
+    for row in result.chosen:
+        if row.time and (newest is None or _is_later(row.time, newest)):
+            newest = row.time
     failed = []
     for row in result.left_out:
         is_newer = newest is None or row.time is None or _is_later(row.time, newest)

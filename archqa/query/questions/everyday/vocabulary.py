@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary, ref
 
 from archqa.core.tables import read_rows
 from archqa.fhir import Record, Store
+from archqa.fhir.values.element_types import is_well_formed
 from archqa.query.model import RowKind
 from archqa.terminology.words import common_form, common_forms
 
@@ -189,15 +190,15 @@ def _has_family_history(record: Record, patient: str) -> bool:
 
 def _gender(record: Record, patient: str) -> str:
     """The gender of the patient, as `Patient.gender`."""
-    genders = (
-        each.get("gender") for each in record.search_all(f"Patient?_id={patient}")
-    )
+    patients = filter(is_well_formed, record.search_all(f"Patient?_id={patient}"))
+    genders = (resource.get("gender") for resource in patients)
     return next((str(gender) for gender in genders if gender), "")
 
 
 def _patient_names(record: Record, patient: str) -> Iterator[str]:
     """The words of the names of the patient, without the digits of synthetic ones (`Von197`)."""
-    for resource in record.search_all(f"Patient?_id={patient}"):
+    patients = record.search_all(f"Patient?_id={patient}")
+    for resource in filter(is_well_formed, patients):
         for name in resource.get("name") or ():
             for text in (
                 name.get("family"),
