@@ -167,9 +167,15 @@ def test_the_probability_of_an_answer_passes_the_threshold_in_a_note_of_one_sent
     [
         ("What grew in his blood cultures?", "Blood cultures x2 collected 11/4."),
         ("What germ was in the sputum?", "Sputum sent, on the bench."),
-        ("Did the scan find a clot in his leg?", "Ultrasound of the leg booked for 16:00."),
+        (
+            "Did the scan find a clot in his leg?",
+            "Ultrasound of the leg booked for 16:00.",
+        ),
         ("What was this morning's sodium?", "Yesterday 18:00: Na 119, Cl 88."),
-        ("Was the baby given any antibiotics?", "Mother given IV gentamicin in labour."),
+        (
+            "Was the baby given any antibiotics?",
+            "Mother given IV gentamicin in labour.",
+        ),
         ("Has she had a hysterectomy?", "SISTER:\n- hysterectomy 2009, fibroids"),
         ("What stage is his CKD?", "COPD stage 3, CKD under renal clinic."),
         ("When is her next denosumab due?", "The next zoledronate is due on 14 March."),
