@@ -37,6 +37,8 @@ from archqa.terminology.words import stem, stems
 
 MAX_WORDS_BACK = 8
 """Words between a mention and a cue that follows it ("pneumonia has now been ruled out")."""
+_WORDS_OF_RELATIVE = 2
+"""Words of a label that names a relative ("Mother", "His father")."""
 _CLAUSE_END = re.compile(
     r"[;!?\n]|\.(?=\s|$)|,\s+(?:and\s+)?(?=(?:he|she|it|they|we|i|the patient|patient|with|has|had|is"
     r"|was|normal|positive|some|mild|moderate|severe|good|intact|still|now|occasional"
@@ -474,7 +476,9 @@ _RISKS = re.compile(
 def person_of(passage: Passage, start: int, end: int) -> str:
     """Return about whom a sentence says what it says at these characters."""
     label = passage.label_at(start)
-    is_family = section_kind(label) == "family" or relatives_named(label)
+    # "MOTHER" heads what is said of her, "Discussed with his daughter:" does not.
+    is_headed = len(label.split()) <= _WORDS_OF_RELATIVE and relatives_named(label)
+    is_family = section_kind(label) == "family" or is_headed
     if is_family or Assertion.FAMILY in assertions(passage.text, start, end):
         named = relatives_named(f"{label} {passage.text[:start]}")
         named = named or relatives_named(passage.text[end:])

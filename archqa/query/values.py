@@ -45,7 +45,7 @@ _SIGN = "|".join(
 _NUMBER = r"-?(?:\d+(?:[.,]\d+)?|\.\d+)"
 _AFTER = r"(?P<unit>[^\s\d()+:*!,-][^()]{0,200}?|10\S+)?"
 _TEXT = re.compile(
-    rf"\W{0, 20}?(?P<comparator>{_SIGN})?\s*(?P<number>{_NUMBER})\s*{_AFTER}"
+    rf"\W{{0,20}}?(?P<comparator>{_SIGN})?\s*(?P<number>{_NUMBER})\s*{_AFTER}"
     r"\s*+(?:[(\[](?P<remark>[^()\[\]]*)[)\]])?[\s*!.]*",
     re.IGNORECASE,
 )

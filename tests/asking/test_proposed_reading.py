@@ -363,7 +363,7 @@ def test_a_reply_that_cannot_be_used_leaves_the_grammars_answer(record: Path) ->
         answer = ask(record, server)
     assert answer.status is Status.ANSWERED
     assert any(remark.startswith("No model confirmed") for remark in answer.remarks)
-    assert answer.usage.calls == 3
+    assert answer.usage.calls == 2
 
 
 def test_a_confirmation_has_at_most_600_tokens_beyond_the_question(

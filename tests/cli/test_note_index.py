@@ -32,6 +32,7 @@ def test_notes_are_indexed_at_load_unless_that_is_refused(tmp_path: Path) -> Non
         "notes": 1,
         "sentences": 2,
         "unread": 0,
+        "unread_names": [],
     }
     assert tables(record)
     assert "notes indexed" not in archqa(*load).stdout
