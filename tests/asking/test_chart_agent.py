@@ -730,6 +730,7 @@ async def test_a_resource_is_read_whole_and_can_be_cited(record: Path) -> None:
             {"query": "pulse with pacemaker"},
             "(in no sentence: pacemaker)",
         ),
+        ("search_notes", {"query": "pulse, vitamin D"}, "(in no sentence: vitamin"),
         ("list_notes", {"title": "discharge"}, "n2: 2022-01-03, Discharge summary"),
         (
             "list_record",

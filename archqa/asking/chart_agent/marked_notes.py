@@ -92,10 +92,11 @@ class MarkedNotes:
             return ["No note fits these limits."]
         within = documents if len(documents) < len(self.notes.documents) else None
         places = places_to_search(self.notes, within, self._texts)
-        terms = search_terms(words)
         missing: dict[str, None] = {}
         fitting = 0
-        for term in terms:
+        for term in search_terms(words):
+            if not term.names:  # No note has a name of this concept.
+                continue
             if word_scores(self.notes, [term], places)[list(places)].any():
                 fitting += 1
             else:
