@@ -148,8 +148,7 @@ def import_export(
             if restart:
                 running.drop()
             running.resume()
-            manifest = running.fetch()
-            report = running.load(manifest, into, strict=strict)
+            report = running.load(running.fetch(), into, strict=strict)
             running.drop()
             shutil.rmtree(folder)
     return report
@@ -238,9 +237,12 @@ class _Import:
             paths.append(_with_whole_bundles(path) if file.type == "Bundle" else path)
 
         def show(progress: LoadProgress) -> None:
-            step = f"loading, {progress.resources} resources"
             self._progress(
-                ImportProgress(step, progress.bytes_read, progress.bytes_total)
+                ImportProgress(
+                    f"loading, {progress.resources} resources",
+                    progress.bytes_read,
+                    progress.bytes_total,
+                )
             )
 
         with Store.open_to_load(into) as store:
@@ -270,8 +272,13 @@ class _Import:
 
         def show(size: int) -> None:
             self._bytes += size
-            step = f"{file.type}: file {number} of {total}, {self._bytes // 2**20} MiB"
-            self._progress(ImportProgress(step, number - 1, total))
+            self._progress(
+                ImportProgress(
+                    f"{file.type}: file {number} of {total}, {self._bytes // 2**20} MiB",
+                    number - 1,
+                    total,
+                )
+            )
 
         def attempt() -> None:
             download(
@@ -323,8 +330,11 @@ class _Import:
         try:
             return _State.model_validate_json(path.read_bytes())
         except ValueError:
-            fix = "Remove that folder, or begin anew with --restart."
-            raise InputError(path, [": is damaged."], fix) from None
+            raise InputError(
+                path,
+                [": is damaged."],
+                "Remove that folder, or begin anew with --restart.",
+            ) from None
 
     def _save(self, **changes: object) -> None:
         self._state = self._state.model_copy(update=changes)

@@ -126,8 +126,11 @@ class _DumpWriter:
                     resource_type, _resources_of_type(record, resource_type, state)
                 )
             if _state_of(record).versions != state.versions:
-                fix = "Nothing was written. Dump it again when no load is under way."
-                raise InputError(record.path, [": was loaded into meanwhile."], fix)
+                raise InputError(
+                    record.path,
+                    [": was loaded into meanwhile."],
+                    "Nothing was written. Dump it again when no load is under way.",
+                )
         names = []
         lines = ["type\tresources\tfile"]
         for resource_type, count in sorted(self._by_type.items()):

@@ -91,8 +91,11 @@ class ShardedStore:
                 json.loads(path.read_text(encoding="utf-8"))
             )
         except (OSError, ValueError):
-            fix = "Make them with: archqa fhir split STORE --shards N --into DIR"
-            raise InputError(path, [": is no description of shards."], fix) from None
+            raise InputError(
+                path,
+                [": is no description of shards."],
+                "Make them with: archqa fhir split STORE --shards N --into DIR",
+            ) from None
         return cls(Path(folder), layout, profile)
 
     @property
@@ -108,8 +111,11 @@ class ShardedStore:
             mistakes = [
                 f"/{self._path(number).name}: is not here." for number in absent
             ]
-            fix = "Copy it here, or run on the machines that have it: --runner ray"
-            raise InputError(self.folder, mistakes, fix)
+            raise InputError(
+                self.folder,
+                mistakes,
+                "Copy it here, or run on the machines that have it: --runner ray",
+            )
 
     def shard_number(self, patient: str) -> int:
         """Return the number of the shard that has this patient."""

@@ -125,8 +125,9 @@ class LocalRecord(ABC):
         except sqlite3.OperationalError as error:
             raise self._search_error(str(error)) from None
         except sqlite3.DatabaseError:
-            fix = "Load the data again into a new file."
-            raise InputError(self.path, [": is damaged."], fix) from None
+            raise InputError(
+                self.path, [": is damaged."], "Load the data again into a new file."
+            ) from None
         finally:
             connection.set_progress_handler(None, 0)
             if isinstance(connection, BudgetedConnection):
@@ -231,10 +232,9 @@ class LocalRecord(ABC):
         request = request or EverythingRequest()
         owner = ReferenceTarget(owner_type, owner_id)
         with self.read_session() as session:
-            searcher = self.searcher(session)
             return fetch_everything(
                 session.connection,
-                searcher,
+                self.searcher(session),
                 owner,
                 request,
             )
@@ -357,9 +357,10 @@ class Store(LocalRecord):
                 )
             return report
         except sqlite3.OperationalError as error:
-            fix = "Nothing was loaded. Is there room on the disk, or another load under way?"
             raise InputError(
-                self.path, [f": cannot be written ({error})."], fix
+                self.path,
+                [f": cannot be written ({error})."],
+                "Nothing was loaded. Is there room on the disk, or another load under way?",
             ) from None
         finally:
             connection.close()

@@ -157,8 +157,9 @@ def _from_jwk(path: Path, content: bytes, key_id: str | None) -> SigningKey:
         count = (
             "has no private key" if not chosen else f"has {len(chosen)} private keys"
         )
-        fix = f"{_FIX} Of several, ARCHQA_FHIR_KEY_ID names one."
-        raise InputError(path, [f": {count}."], fix)
+        raise InputError(
+            path, [f": {count}."], f"{_FIX} Of several, ARCHQA_FHIR_KEY_ID names one."
+        )
     (members,) = chosen
     algorithm = _ALGORITHMS.get(str(members.get("kty")))
     if algorithm is None or members.get("crv", _CURVE) != _CURVE:

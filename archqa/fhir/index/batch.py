@@ -390,10 +390,9 @@ class IndexRowExtractor:
         patients: _Patients,
     ) -> None:
         if type(value) is dict and "identifier" in value:
-            p_of_identifier = self._related_element(p, REFERENCE_IDENTIFIER)
             self._emit_token(
                 n,
-                p_of_identifier,
+                self._related_element(p, REFERENCE_IDENTIFIER),
                 value["identifier"],
                 patients,
             )

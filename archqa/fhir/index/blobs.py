@@ -74,8 +74,9 @@ class BlobReader:
     def decompress(self, d: int, blob: bytes) -> str:
         """Return the text of a blob that was compressed with dictionary `d`."""
         if d not in self._dictionaries:
-            sql = "SELECT content FROM dictionary WHERE d = ?"
-            (self._dictionaries[d],) = self._connection.execute(sql, (d,)).fetchone()
+            (self._dictionaries[d],) = self._connection.execute(
+                "SELECT content FROM dictionary WHERE d = ?", (d,)
+            ).fetchone()
         return decompress_blob(self._dictionaries[d], blob)
 
 
@@ -147,21 +148,20 @@ class ResourceReader:
 
     def find(self, resource_type: str, resource_id: str) -> StoredResource | None:
         """Return the resource of a type and id, None if there is none."""
-        sql = (
-            f"{_SELECT} WHERE r.id = ? AND r.type = (SELECT k FROM type WHERE name = ?)"
-        )
-        row = self._connection.execute(sql, (resource_id, resource_type)).fetchone()
+        row = self._connection.execute(
+            f"{_SELECT} WHERE r.id = ? AND r.type = (SELECT k FROM type WHERE name = ?)",
+            (resource_id, resource_type),
+        ).fetchone()
         return None if row is None else self._resource(row)
 
     def _resource(
         self, row: tuple[int, str, str, int, int, int, bytes]
     ) -> StoredResource:
         _, resource_type, resource_id, replacements, updated, d, blob = row
-        text = self._blobs.decompress(d, blob)
         return StoredResource(
             resource_type,
             resource_id,
-            text,
+            self._blobs.decompress(d, blob),
             replacements,
             updated,
         )

@@ -126,8 +126,9 @@ class Interner:
         for table, rows in self._new_rows.items():
             if rows:
                 marks = ", ".join("?" * len(rows[0]))
-                sql = f"INSERT INTO {self._schema}.{table} VALUES ({marks})"
-                self._connection.executemany(sql, rows)
+                self._connection.executemany(
+                    f"INSERT INTO {self._schema}.{table} VALUES ({marks})", rows
+                )
                 rows.clear()
 
 
@@ -152,8 +153,9 @@ class Indexer:
         items = (item_number(n, MAX_ITEMS - 1), item_number(n, 0))
         for table in INDEX_COLUMN_COUNTS:
             where = "n = ? OR n BETWEEN ? AND ?"
-            delete = f"DELETE FROM {self._schema}.{table} WHERE {where}"
-            self._connection.execute(delete, (n, *items))
+            self._connection.execute(
+                f"DELETE FROM {self._schema}.{table} WHERE {where}", (n, *items)
+            )
 
     def write(self, index: IndexRows, numbers: Sequence[int]) -> None:
         """Write the rows of a batch.
@@ -170,30 +172,40 @@ class Indexer:
             index.rows, resources, elements, terms, targets
         ).items():
             marks = ", ".join("?" * INDEX_COLUMN_COUNTS[table])
-            sql = f"INSERT OR IGNORE INTO {self._schema}.{table} VALUES ({marks})"
-            self._connection.executemany(sql, rows)
+            self._connection.executemany(
+                f"INSERT OR IGNORE INTO {self._schema}.{table} VALUES ({marks})", rows
+            )
             used_elements.update(map(_element_of, rows))
         # Which terms occur in which element.
         used_terms = {(elements[p], terms[t]) for p, t in index.used_terms}
         new = used_terms - self._written_terms
         self._written_terms |= new
         existing = "SELECT 1 FROM vocabulary WHERE p = ?1 AND t = ?2"
-        insert_term = f"INSERT INTO {self._schema}.vocabulary SELECT ?1, ?2 WHERE NOT EXISTS ({existing})"
-        self._connection.executemany(insert_term, sorted(new))
+        self._connection.executemany(
+            f"INSERT INTO {self._schema}.vocabulary SELECT ?1, ?2 WHERE NOT EXISTS ({existing})",
+            sorted(new),
+        )
         # Which elements have rows, and their longest time range (microseconds).
         durations = [
             (duration, elements[p]) for p, duration in index.max_durations.items()
         ]
         element_keys = [(element,) for element in used_elements]
         # In an overlay the element may be in the base file: copy it before changing it.
-        copy = f"INSERT OR IGNORE INTO {self._schema}.element SELECT * FROM element WHERE p = ?"
-        self._connection.executemany(copy, element_keys)
-        mark = f"UPDATE {self._schema}.element SET used = 1 WHERE p = ?"
-        self._connection.executemany(mark, element_keys)
-        lengthen = f"UPDATE {self._schema}.element SET longest = ?1 WHERE p = ?2 AND longest < ?1"
-        self._connection.executemany(lengthen, durations)
-        insert = f"INSERT OR IGNORE INTO {self._schema}.setting VALUES (?, '1')"
-        self._connection.executemany(insert, [(name,) for name in sorted(index.flags)])
+        self._connection.executemany(
+            f"INSERT OR IGNORE INTO {self._schema}.element SELECT * FROM element WHERE p = ?",
+            element_keys,
+        )
+        self._connection.executemany(
+            f"UPDATE {self._schema}.element SET used = 1 WHERE p = ?", element_keys
+        )
+        self._connection.executemany(
+            f"UPDATE {self._schema}.element SET longest = ?1 WHERE p = ?2 AND longest < ?1",
+            durations,
+        )
+        self._connection.executemany(
+            f"INSERT OR IGNORE INTO {self._schema}.setting VALUES (?, '1')",
+            [(name,) for name in sorted(index.flags)],
+        )
         self.unresolved_targets.update(targets[t] for t in index.unresolved_targets)
 
 

@@ -148,8 +148,9 @@ class Loader:
         self._interner.flush()
         d = 0
         if batch.dictionary:
-            sql = "SELECT ifnull(max(d), 0) + 1 FROM dictionary"
-            (d,) = self._connection.execute(sql).fetchone()
+            (d,) = self._connection.execute(
+                "SELECT ifnull(max(d), 0) + 1 FROM dictionary"
+            ).fetchone()
             insert = f"INSERT INTO {self._schema}.dictionary VALUES (?, ?)"
             self._connection.execute(insert, (d, batch.dictionary))
         last_positions = {key: position for position, key in enumerate(keys)}
@@ -287,8 +288,7 @@ def load(
         if is_empty:
             schema.create_indexes(connection)
         # When the indexes exist: what conditional references name may have come last.
-        unresolved = _resolve_conditional_references(connection)
-        report = running.report(verified, unresolved)
+        report = running.report(verified, _resolve_conditional_references(connection))
         connection.execute("COMMIT")
     except BaseException:
         # SQLite itself rolls back where the disk is full.
@@ -393,8 +393,11 @@ class _Load:
             self._skipped.append(str(source.path))
             source.mistakes.clear()
         if source.mistakes and self._strict:
-            fix = "Nothing was loaded. Correct the file, or leave --strict away."
-            raise InputError(source.path, source.mistakes, fix)
+            raise InputError(
+                source.path,
+                source.mistakes,
+                "Nothing was loaded. Correct the file, or leave --strict away.",
+            )
         for shape, names in sorted(source.conversions.items()):
             self._converted[not shape.not_converted] += len(names)
             self._remark(f"{source.path}: {_conversion_text(shape, names)}")
@@ -499,8 +502,9 @@ def _resolve_conditional_references(connection: Connection) -> Counter[str]:
         ids = _fitting_ids(connection, resource_type, identifier)
         if len(ids) == 1:
             key = (ids[0], resource_type)
-            sql = "SELECT t FROM target WHERE id = ? AND type = ?"
-            row = connection.execute(sql, key).fetchone()
+            row = connection.execute(
+                "SELECT t FROM target WHERE id = ? AND type = ?", key
+            ).fetchone()
             if row is None:
                 row = connection.execute("SELECT max(t) + 1 FROM target").fetchone()
                 connection.execute(

@@ -100,8 +100,9 @@ def targets_of_resources(connection: Connection, numbers: Iterable[int]) -> set[
     type_names = _type_names(connection)
     for part in sql_parts(numbers):
         resource_types: dict[str, set[str]] = {}
-        sql = f"SELECT id, type FROM resource WHERE n IN ({part})"
-        for resource_id, k in connection.execute(sql):
+        for resource_id, k in connection.execute(
+            f"SELECT id, type FROM resource WHERE n IN ({part})"
+        ):
             types = resource_types.setdefault(resource_id, {""})
             types.add(type_names[k])
         rows = _rows_by_id(connection, "t, id, type FROM target", resource_types)

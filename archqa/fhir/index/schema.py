@@ -197,8 +197,9 @@ def create_tables(connection: Connection) -> None:
     """Create the tables."""
     for name, columns in TABLE_COLUMNS.items():
         without_rowid = " WITHOUT ROWID" if name in _WITHOUT_ROWID else ""
-        sql = f"CREATE TABLE IF NOT EXISTS main.{name} ({columns}){without_rowid}"
-        connection.execute(sql)
+        connection.execute(
+            f"CREATE TABLE IF NOT EXISTS main.{name} ({columns}){without_rowid}"
+        )
 
 
 def create_indexes(connection: Connection) -> None:
@@ -248,13 +249,15 @@ def _check(connection: Connection, path: Path) -> None:
             path, [": is no record of archqa."], "Name another file, or a new one."
         )
     version = connection.execute("PRAGMA user_version").fetchone()[0]
-    sql = "SELECT value FROM setting WHERE name = 'parameters'"
-    parameters = connection.execute(sql).fetchone()
+    parameters = connection.execute(
+        "SELECT value FROM setting WHERE name = 'parameters'"
+    ).fetchone()
     if version != VERSION or parameters != (fingerprint(),):
-        fix = (
-            "Load the data again into a new file: archqa fhir load DIR --into record.db"
+        raise InputError(
+            path,
+            [": was made by another version of archqa."],
+            "Load the data again into a new file: archqa fhir load DIR --into record.db",
         )
-        raise InputError(path, [": was made by another version of archqa."], fix)
 
 
 def _create_private_file(path: Path) -> None:

@@ -370,8 +370,11 @@ def _with_id(
         new_id = str(uuid.uuid5(_NEW_IDS, f"{index} {parsed.text}"))
     if not _ID.fullmatch(new_id):
         return parsed
-    text = f'{{"id": "{new_id}", {parsed.text.lstrip()[1:]}'
-    return ParsedResource(text, {"id": new_id, **resource}, parsed.urn_targets)
+    return ParsedResource(
+        f'{{"id": "{new_id}", {parsed.text.lstrip()[1:]}',
+        {"id": new_id, **resource},
+        parsed.urn_targets,
+    )
 
 
 def _urn_targets(entries: Iterable[Any]) -> dict[str, ReferenceTarget]:

@@ -108,8 +108,9 @@ def owner_elements(connection: Connection) -> dict[int, str]:
 
 def reference_elements(connection: Connection) -> list[tuple[int, str, str]]:
     """Return number, type and path of the elements that are references."""
-    sql = "SELECT p, type, path FROM element WHERE kind = 'reference'"
-    return connection.execute(sql).fetchall()
+    return connection.execute(
+        "SELECT p, type, path FROM element WHERE kind = 'reference'"
+    ).fetchall()
 
 
 def resources_about(connection: Connection, patient: str) -> set[int]:
@@ -133,8 +134,10 @@ def members_of_encounter(connection: Connection, encounter: str) -> set[int]:
 
 def resources_shared_by(connection: Connection, patients: Iterable[int]) -> set[int]:
     """Return the shared resources that are about any of these patients."""
-    sql = "SELECT name FROM setting WHERE name >= ? AND name < ?"
-    names = connection.execute(sql, (SHARED, f"{SHARED}\U0010ffff")).fetchall()
+    names = connection.execute(
+        "SELECT name FROM setting WHERE name >= ? AND name < ?",
+        (SHARED, f"{SHARED}\U0010ffff"),
+    ).fetchall()
     types = {name.removeprefix(SHARED) for (name,) in names}
     if not types:
         return set()

@@ -171,9 +171,10 @@ class FilterCompiler:
         """Compile the existence of an index row that passes a condition."""
         table = INDEX_TABLES[kind]
         where = f"x.n = r.n AND x.p IN ({element_ids}) AND ({condition.sql})"
-        predicate = f"EXISTS (SELECT 1 FROM here.{table} x WHERE {where})"
         return CompiledFilter(
-            predicate=SqlClause(predicate, condition.args),
+            predicate=SqlClause(
+                f"EXISTS (SELECT 1 FROM here.{table} x WHERE {where})", condition.args
+            ),
             driver=self._driver(kind, element_ids, condition),
             driver_rank=0 if kind is Kind.TOKEN else 1,
             patient_scoped=self.patients is not None,
@@ -186,8 +187,10 @@ class FilterCompiler:
         condition: SqlClause,
     ) -> SqlClause:
         where = f"x.p IN ({element_ids}){self._patient_scope_sql()}"
-        sql = f"SELECT x.n FROM here.{INDEX_TABLES[kind]} x WHERE {where} AND ({condition.sql})"
-        return SqlClause(sql, condition.args)
+        return SqlClause(
+            f"SELECT x.n FROM here.{INDEX_TABLES[kind]} x WHERE {where} AND ({condition.sql})",
+            condition.args,
+        )
 
     def _patient_scope_sql(self) -> str:
         """Return the condition that an index row is about the search's only patient, if any."""
@@ -251,8 +254,9 @@ class FilterCompiler:
             condition = self._code_condition(
                 search_filter.parameter, value, element_ids
             )
-            sql = f"SELECT t FROM term x WHERE {condition.sql}"
-            for (t,) in self._connection.execute(sql, condition.args):
+            for (t,) in self._connection.execute(
+                f"SELECT t FROM term x WHERE {condition.sql}", condition.args
+            ):
                 terms[t] = None
         if terms or not clauses:
             clauses.append(SqlClause(f"x.t IN ({sql_number_list(terms)})"))
@@ -352,8 +356,10 @@ class FilterCompiler:
             )
             clauses.append(condition)
         number = "y.n" if group == THE_RESOURCE else RESOURCE_OF_ITEM_SQL.format("y.n")
-        sql = f"SELECT {number} AS n FROM ({items}) y WHERE {' AND '.join(tests)}"
-        return SqlClause(sql, joined_args(clauses))
+        return SqlClause(
+            f"SELECT {number} AS n FROM ({items}) y WHERE {' AND '.join(tests)}",
+            joined_args(clauses),
+        )
 
     def _compile_words(
         self, resource_type: str, search_filter: Filter
@@ -444,8 +450,10 @@ class FilterCompiler:
                 f"r.n IN ({compiled.driver.sql})", compiled.driver.args
             )
         where = f"r.type = {_TYPE_ID_SQL} AND {condition.sql}"
-        sql = f"SELECT r.{column} FROM here.resource r WHERE {where}"
-        return SqlClause(sql, (resource_type, *condition.args))
+        return SqlClause(
+            f"SELECT r.{column} FROM here.resource r WHERE {where}",
+            (resource_type, *condition.args),
+        )
 
     def compile_referenced_by(
         self, resource_type: str, patients: tuple[str, ...]
@@ -454,9 +462,8 @@ class FilterCompiler:
 
         References within the type are followed, such as from a mix to its ingredients.
         """
-        targets_of_patients = patient_targets(self._connection, patients)
         targets = reachable_targets(
-            self._connection, resource_type, targets_of_patients
+            self._connection, resource_type, patient_targets(self._connection, patients)
         )
         return _compile_targets(resource_type, SqlClause(sql_number_list(targets)))
 
@@ -473,10 +480,12 @@ def _compile_common(resource_type: str, search_filter: Filter) -> CompiledFilter
         marks = ", ".join("?" * len(ids))
         if search_filter.modifier == "not":
             return CompiledFilter(SqlClause(f"r.id NOT IN ({marks})", ids))
-        driver = f"SELECT n FROM here.resource WHERE id IN ({marks}) AND type = {_TYPE_ID_SQL}"
         return CompiledFilter(
             predicate=SqlClause(f"r.id IN ({marks})", ids),
-            driver=SqlClause(driver, (*ids, resource_type)),
+            driver=SqlClause(
+                f"SELECT n FROM here.resource WHERE id IN ({marks}) AND type = {_TYPE_ID_SQL}",
+                (*ids, resource_type),
+            ),
             driver_rank=0,
         )
     clauses = []
@@ -493,8 +502,11 @@ def _compile_common(resource_type: str, search_filter: Filter) -> CompiledFilter
         "SELECT r.updated AS low, r.updated + 1 AS high,"
         " r.updated AS low_utc, r.updated + 1 AS high_utc"
     )
-    predicate = f"EXISTS (SELECT 1 FROM ({row}) x WHERE {condition.sql})"
-    return CompiledFilter(SqlClause(predicate, condition.args))
+    return CompiledFilter(
+        SqlClause(
+            f"EXISTS (SELECT 1 FROM ({row}) x WHERE {condition.sql})", condition.args
+        )
+    )
 
 
 def _compile_targets(resource_type: str, targets: SqlClause) -> CompiledFilter:
@@ -502,9 +514,10 @@ def _compile_targets(resource_type: str, targets: SqlClause) -> CompiledFilter:
     where = f"type IN (?, '') AND t IN ({targets.sql})"
     ids = f"SELECT id FROM target WHERE {where}"
     args = (resource_type, *targets.args)
-    driver = (
-        f"SELECT n FROM here.resource WHERE type = {_TYPE_ID_SQL} AND id IN ({ids})"
-    )
     return CompiledFilter(
-        SqlClause(f"r.id IN ({ids})", args), SqlClause(driver, (resource_type, *args))
+        SqlClause(f"r.id IN ({ids})", args),
+        SqlClause(
+            f"SELECT n FROM here.resource WHERE type = {_TYPE_ID_SQL} AND id IN ({ids})",
+            (resource_type, *args),
+        ),
     )

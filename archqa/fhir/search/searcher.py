@@ -198,8 +198,9 @@ class Searcher:
             filters = [
                 compiled for compiled in filters if not compiled.is_patient_scope
             ]
-        sql = "SELECT k FROM type WHERE name = ?"
-        row = self._connection.execute(sql, (query.type,)).fetchone()
+        row = self._connection.execute(
+            "SELECT k FROM type WHERE name = ?", (query.type,)
+        ).fetchone()
         clauses = [SqlClause(f"r.type = {row[0] if row else 0}")]
         for compiled in filters:
             if compiled.driver is not None and compiled in drivers:

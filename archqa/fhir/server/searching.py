@@ -122,12 +122,11 @@ def everything(context: RequestContext) -> FhirResponse:
     known = _EVERYTHING_PARAMETERS[owner.type]
     all_params = [*context.params, *_operation_params(context)]
     check_formats(all_params)
-    subject = f"The $everything of {owner.type}"
     params, ignored = supported_parameters(
         context,
         all_params,
         known,
-        subject,
+        f"The $everything of {owner.type}",
     )
     request = EverythingRequest.from_params(_decode_page_token(params))
     largest = largest_page(context.profile)
@@ -173,8 +172,11 @@ def _operation_params(context: RequestContext) -> Params:
     if not isinstance(parts, list):
         raise FhirError("parameter must be a list.")
     if len(parts) > MAX_PARAMETERS:
-        limit = f"An operation takes at most {MAX_PARAMETERS} parameters."
-        raise FhirError(limit, 400, "too-costly")
+        raise FhirError(
+            f"An operation takes at most {MAX_PARAMETERS} parameters.",
+            400,
+            "too-costly",
+        )
     params: Params = []
     mistakes: list[str] = []
     for part in parts:

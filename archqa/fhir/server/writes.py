@@ -70,8 +70,11 @@ def create(context: RequestContext) -> FhirResponse:
         "A write",
     )
     if "if-none-exist" in context.headers:
-        problem = "A conditional create (If-None-Exist) is not supported."
-        raise FhirError(problem, 400, "not-supported")
+        raise FhirError(
+            "A conditional create (If-None-Exist) is not supported.",
+            400,
+            "not-supported",
+        )
     preference = preferred_return(context.headers)
     result = context.writer.post(
         context.path.type,
@@ -359,8 +362,14 @@ class _Bundle:
             raise FhirError([error.text for error in errors], checked.status)
         if not self._is_compared:
             limit = f"the Bundle has more than {MAX_COMPARED} writes."
-            message = f"not compared with the record: {limit}"
-            findings = (*findings, Finding(level="info", path="", message=message))
+            findings = (
+                *findings,
+                Finding(
+                    level="info",
+                    path="",
+                    message=f"not compared with the record: {limit}",
+                ),
+            )
         if entry.method == "PUT":
             if entry.conditions:
                 _check_conditions(

@@ -135,10 +135,9 @@ def period_range(start: str | None, end: str | None) -> TimeRange | None:
     if starts.low_utc >= ends.high_utc:
         return None
     # In the repeated hour of autumn the wall clock may show an end before the start.
-    high = max(ends.high, starts.low + 1)
     return TimeRange(
         starts.low,
-        high,
+        max(ends.high, starts.low + 1),
         starts.low_utc,
         ends.high_utc,
     )

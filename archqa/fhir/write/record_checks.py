@@ -179,9 +179,8 @@ def doses(order: Resource) -> Iterator[Dose]:
                 value = _positive(quantity.get("value"), 0)
                 unit = quantity.get("code") or quantity.get("unit")
                 if value and isinstance(unit, str):
-                    place = f"dosageInstruction[{number}].doseAndRate[{part}].{path}"
                     yield Dose(
-                        place,
+                        f"dosageInstruction[{number}].doseAndRate[{part}].{path}",
                         value,
                         unit,
                         per_day,
@@ -270,7 +269,6 @@ def _daily_maxima() -> tuple[tuple[re.Pattern[str], DailyMaximum], ...]:
             rf"(?P<after>{joint}[a-z]{{4,}})?",
         )
         pattern = re.compile(rf"{before}\b(?:{drug})\b{after}")
-        text = f"{dose} {unit_name} of {names[0]}"
         maxima.append(
             (
                 pattern,
@@ -278,7 +276,7 @@ def _daily_maxima() -> tuple[tuple[re.Pattern[str], DailyMaximum], ...]:
                     names[0],
                     unit.quantity,
                     float(dose) * unit.size,
-                    text,
+                    f"{dose} {unit_name} of {names[0]}",
                 ),
             )
         )
@@ -412,13 +410,15 @@ class RecordChecks:
             if not values and sum(map(len, usual.values())) >= _MIN_DOSES:
                 yield _warning(dose.path, f"{others} have doses in other units.")
             elif len(values) >= _MIN_DOSES and value > _TIMES_HIGHEST * max(values):
-                highest = (
-                    f"is more than {_TIMES_HIGHEST} times the highest of {others}."
+                yield _warning(
+                    dose.path,
+                    f"is more than {_TIMES_HIGHEST} times the highest of {others}.",
                 )
-                yield _warning(dose.path, highest)
             elif len(values) >= _MIN_DOSES and value * _TIMES_LOWEST < min(values):
-                lowest = f"is less than a {_TIMES_LOWEST}th of the lowest of {others}."
-                yield _warning(dose.path, lowest)
+                yield _warning(
+                    dose.path,
+                    f"is less than a {_TIMES_LOWEST}th of the lowest of {others}.",
+                )
         maximum = daily_maximum(order, item)
         for dose in ordered if maximum is not None else ():
             quantity, value = dose.in_quantity()
