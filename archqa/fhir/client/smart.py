@@ -29,6 +29,7 @@ from archqa.errors import (
 )
 from archqa.fhir.client.exchange import Reply, TransientFailure, exchange
 from archqa.fhir.record import FhirError
+from archqa.fhir.values.names import names_in
 from archqa.safety.files import storage_errors
 from archqa.safety.server_urls import check_encrypted
 
@@ -54,16 +55,6 @@ _ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 _ASSERTION_LIFETIME = 240
 """Seconds; the guide allows five minutes, and clocks differ."""
 
-_OAUTH_ERRORS = frozenset(
-    {
-        "invalid_request",
-        "invalid_client",
-        "invalid_grant",
-        "unauthorized_client",
-        "unsupported_grant_type",
-        "invalid_scope",
-    }
-)
 
 _MAX_KEY_BYTES = 2**20
 """Bytes of a key file."""
@@ -343,5 +334,4 @@ def _error_code(reply: Reply) -> str:
         code = reply.json()["error"]
     except (FhirError, KeyError, TypeError):
         return ""
-    is_known = isinstance(code, str) and code in _OAUTH_ERRORS
-    return f" ({code})" if is_known else ""
+    return f" ({code})" if code in names_in("oauth errors") else ""

@@ -23,11 +23,11 @@ from archqa.fhir.index.reference_graph import (
 from archqa.fhir.index.schema import SHARED
 from archqa.fhir.record import FhirError
 from archqa.fhir.search.value_clauses import any_of, reference_clause
+from archqa.fhir.values.names import names_by_key
 from archqa.fhir.values.references import RequestPath
 from archqa.fhir.values.resource_types import check_resource_type
 from archqa.fhir.values.search_parameters import (
     R4_COMPARTMENTS,
-    compartment_members,
     member_paths,
     parameters,
 )
@@ -65,7 +65,7 @@ def search_within(path: RequestPath) -> Params:
         is_member = name in parameters(resource_type)
     else:
         # `context` may refer to an episode of care as well, so that an encounter has its type.
-        names = compartment_members(compartment).get(resource_type, ())
+        names = names_by_key(compartment).get(resource_type, ())
         name, value = "".join(names[:1]), f"{compartment}/{path.id}"
         is_member = name != ""
         if is_member and not member_paths(compartment, resource_type):

@@ -30,6 +30,7 @@ from archqa.fhir.server.negotiation import (
 )
 from archqa.fhir.values import dates
 from archqa.fhir.values.json_text import InvalidBody, parse_request_body
+from archqa.fhir.values.names import names_in
 from archqa.fhir.values.references import parse_path
 from archqa.fhir.values.text import quotable
 from archqa.fhir.values.urls import (
@@ -47,14 +48,7 @@ _EVERYTHING_PARAMETERS = {
     "Encounter": _EVERYTHING,
 }
 
-_HAPI_LINK = {
-    "_getpages",
-    "_getpagesoffset",
-    "_count",
-    "_format",
-    "_pretty",
-    "_bundletype",
-}
+_HAPI_LINK = names_in("hapi link")
 """The parameters of hapi's links."""
 
 

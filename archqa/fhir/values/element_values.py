@@ -16,6 +16,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from archqa.fhir.values.dates import TimeRange, parse_time_range, period_range
+from archqa.fhir.values.names import names_in
 from archqa.fhir.values.references import ReferenceTarget, parse_reference
 from archqa.fhir.values.text import normalise_text
 
@@ -25,19 +26,7 @@ _STEP = re.compile(r"(?:[^.(]|\([^()]*\))+")
 _FILTERED_STEP = re.compile(r"(\w+)\((?:(\w+)=)?([^()]+)\)")
 _NO_VALUES: tuple[Any, ...] = ()
 
-_NAME_AND_ADDRESS_PARTS = (
-    "text",
-    "family",
-    "given",
-    "prefix",
-    "suffix",
-    "line",
-    "city",
-    "district",
-    "state",
-    "postalCode",
-    "country",
-)
+_NAME_AND_ADDRESS_PARTS = names_in("parts of names")
 
 
 class CodedTerm(NamedTuple):
