@@ -27,6 +27,7 @@ from archqa.fhir.client.export_server import (
 )
 from archqa.fhir.dumping import wrapped_bundle
 from archqa.fhir.index.loading import LoadProgress, LoadReport
+from archqa.fhir.record import member_of
 from archqa.fhir.store import Store
 from archqa.safety.files import (
     LocksUnsupported,
@@ -388,8 +389,7 @@ def _read_issues(paths: Iterable[Path]) -> tuple[int, list[str]]:
         for issue in issues:
             severity = str(issue.get("severity", "error"))
             failures += severity in {"error", "fatal"}
-            details = issue.get("details")
-            text = details.get("text") if isinstance(details, dict) else None
+            text = member_of(issue.get("details"), "text")
             words = issue.get("diagnostics") or text or issue.get("code") or "no reason"
             if len(texts) < _MAX_ISSUES:
                 text = without_surrogates(f"the server's {severity}: {words}")

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from archqa.core.value import FrozenModel
 from archqa.errors import CallerError, InputError
 from archqa.fhir.index.blobs import ResourceReader
-from archqa.fhir.index.reference_graph import sql_number_list
+from archqa.fhir.index.sql import first_column, sql_number_list
 from archqa.fhir.profile import ARCHQA, Profile
 from archqa.fhir.search.compartments import owner_elements
 from archqa.fhir.store import Store
@@ -191,7 +191,7 @@ def _write_drafts(store: Store, drafts: list[Path]) -> None:
         connection = session.connection
         reader = ResourceReader(connection)
         last = -1
-        while numbers := [n for (n,) in connection.execute(sql, (last, _BATCH_SIZE))]:
+        while numbers := first_column(connection, sql, (last, _BATCH_SIZE)):
             last = numbers[-1]
             shards_of: dict[int, set[int]] = {}
             first = numbers[0]

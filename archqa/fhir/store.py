@@ -23,6 +23,7 @@ from weakref import WeakSet
 from archqa.errors import InputError
 from archqa.fhir.index import schema
 from archqa.fhir.index.blobs import ResourceReader, StoredResource
+from archqa.fhir.index.sql import first_cell, first_column
 from archqa.fhir.profile import ARCHQA, Profile, get_profile
 from archqa.fhir.record import (
     CodeCount,
@@ -71,7 +72,7 @@ class ReadSession:
 
     def refresh(self) -> None:
         """Clear the caches if the file was written since, or if they grow too large."""
-        data_version = self.connection.execute("PRAGMA data_version").fetchone()[0]
+        data_version = first_cell(self.connection, "PRAGMA data_version")
         version = (data_version, self.connection.total_changes)
         if version != self._version or len(self.results) > _MAX_CACHED_RESULTS:
             self.totals.clear()
@@ -255,7 +256,7 @@ class LocalRecord(ABC):
         )
         args = (len(schema.MALFORMED) + 1, len(prefix), prefix, patient)
         with self.read_session() as session:
-            return [name for (name,) in session.connection.execute(sql, args)]
+            return first_column(session.connection, sql, args)
 
     def codes(self, resource_type: str, patient: str | None = None) -> list[CodeCount]:
         """Return the codes of a type's resources, most frequent first."""

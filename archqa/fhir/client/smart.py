@@ -16,7 +16,7 @@ import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import httpx2
 
@@ -165,13 +165,6 @@ def _from_jwk(path: Path, content: bytes, key_id: str | None) -> SigningKey:
     )
 
 
-class _Proof(NamedTuple):
-    """Fields of the form, and options of the request, that prove who the client is."""
-
-    form: dict[str, str]
-    options: dict[str, Any]
-
-
 @dataclass(frozen=True)
 class FixedToken:
     """A bearer token that the caller renews, or `user:password`. Its text is never printed."""
@@ -222,8 +215,8 @@ class _RenewedToken(ABC):
     )
 
     @abstractmethod
-    def _proof(self, token_url: str) -> _Proof:
-        """Return what proves to a token service who asks."""
+    def _proof(self, token_url: str) -> tuple[dict[str, str], dict[str, Any]]:
+        """Return the fields of the form and the options of the request that prove who asks."""
 
     def authorization(self, client: httpx2.Client) -> str:
         """Return the header. Raises as `token` does."""
@@ -269,11 +262,11 @@ class _RenewedToken(ABC):
             url = str(reply.json()["token_endpoint"])
         url = str(client.build_request("POST", url).url)
         check_encrypted(url, allow_plain_http=self.allow_plain_http)
-        proof = self._proof(url)
+        proof, options = self._proof(url)
         form = {
             "grant_type": "client_credentials",
             "scope": self.scope,
-            **proof.form,
+            **proof,
         }
         request = client.build_request("POST", url, data=form)
         request.headers["accept"] = "application/json"
@@ -281,7 +274,7 @@ class _RenewedToken(ABC):
             client,
             request,
             _MAX_REPLY_BYTES,
-            **proof.options,
+            **options,
         )
         if reply.status in {400, 401, 403}:
             refusal = f"The FHIR server's token service refuses the client{_error_code(reply)}."
@@ -299,8 +292,8 @@ class ClientCredentials(_RenewedToken):
 
     secret: str = field(repr=False)
 
-    def _proof(self, token_url: str) -> _Proof:
-        return _Proof({}, {"auth": (self.client_id, self.secret)})
+    def _proof(self, token_url: str) -> tuple[dict[str, str], dict[str, Any]]:
+        return {}, {"auth": (self.client_id, self.secret)}
 
 
 @dataclass
@@ -311,7 +304,7 @@ class BackendService(_RenewedToken):
 
     key: SigningKey = field(repr=False)
 
-    def _proof(self, token_url: str) -> _Proof:
+    def _proof(self, token_url: str) -> tuple[dict[str, str], dict[str, Any]]:
         now = int(time.time())
         claims = {
             "iss": self.client_id,
@@ -325,7 +318,7 @@ class BackendService(_RenewedToken):
             "client_assertion_type": _ASSERTION_TYPE,
             "client_assertion": self.key.sign(claims),
         }
-        return _Proof(form, {})
+        return form, {}
 
 
 def _error_code(reply: Reply) -> str:

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from sqlite3 import Connection
 from typing import NamedTuple
 
-from archqa.fhir.index.reference_graph import sql_number_list
+from archqa.fhir.index.sql import first_cell, sql_number_list
+from archqa.fhir.record import member_of
 from archqa.fhir.request_budget import check_budget, current_budget
 from archqa.fhir.values.json_text import parse
 
@@ -74,9 +75,8 @@ class BlobReader:
     def decompress(self, d: int, blob: bytes) -> str:
         """Return the text of a blob that was compressed with dictionary `d`."""
         if d not in self._dictionaries:
-            (self._dictionaries[d],) = self._connection.execute(
-                "SELECT content FROM dictionary WHERE d = ?", (d,)
-            ).fetchone()
+            sql = "SELECT content FROM dictionary WHERE d = ?"
+            self._dictionaries[d] = first_cell(self._connection, sql, (d,))
         return decompress_blob(self._dictionaries[d], blob)
 
 
@@ -96,8 +96,7 @@ class StoredResource(NamedTuple):
     def version(self) -> str:
         """The `meta.versionId` of the resource; the record's own number if it has no usable one."""
         if '"versionId"' in self.text:
-            meta = parse(self.text).get("meta")
-            version = meta.get("versionId") if isinstance(meta, dict) else None
+            version = member_of(parse(self.text).get("meta"), "versionId")
             if isinstance(version, str) and _VERSION_ID.fullmatch(version):
                 return version
         return str(self.replacements)

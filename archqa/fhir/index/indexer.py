@@ -16,6 +16,7 @@ from archqa.fhir.index.schema import (
     renumbered_item,
     resource_of_item,
 )
+from archqa.fhir.index.sql import first_cell, sql_marks
 from archqa.fhir.values.element_values import CodedTerm
 from archqa.fhir.values.references import ReferenceTarget
 from archqa.fhir.values.text import normalise_text
@@ -51,9 +52,7 @@ class Interner:
         self._is_empty: dict[str, bool] = {}
         self._next: dict[str, int] = {}
         for table, key in _KEY_COLUMNS.items():
-            (largest,) = connection.execute(
-                f"SELECT max({key}) FROM {table}"
-            ).fetchone()
+            largest = first_cell(connection, f"SELECT max({key}) FROM {table}")
             self._numbers[table] = {}
             self._new_rows[table] = []
             self._is_empty[table] = largest is None
@@ -61,30 +60,22 @@ class Interner:
 
     def type_id(self, name: str) -> int:
         """Return the number of a resource type."""
-        number = self._numbers["type"].get(name)
         sql = "SELECT k FROM type WHERE name = ?"
-        return number or self._assign("type", name, sql, (name,), (name,))
+        return self._number("type", name, sql, (name,), (name,))
 
     def element_id(self, element: tuple[str, str, str]) -> int:
         """Return the number of an indexed element: resource type, kind and path."""
-        number = self._numbers["element"].get(element)
         sql = "SELECT p FROM element WHERE type = ? AND kind = ? AND path = ?"
-        return number or self._assign(
-            "element", element, sql, element, (*element, 0, 0)
-        )
+        return self._number("element", element, sql, element, (*element, 0, 0))
 
     def target_id(self, target: ReferenceTarget) -> int:
         """Return the number of a reference's target."""
-        number = self._numbers["target"].get(target)
         key = (target.id, target.type)
         sql = "SELECT t FROM target WHERE id = ? AND type = ?"
-        return number or self._assign("target", target, sql, key, key)
+        return self._number("target", target, sql, key, key)
 
     def term_id(self, term: CodedTerm) -> int:
         """Return the number of a term."""
-        number = self._numbers["term"].get(term)
-        if number:
-            return number
         folded = None if term.code is None else normalise_text(term.code)
         if folded == term.code:
             folded = None
@@ -92,7 +83,7 @@ class Interner:
         row = (term.system, term.code, folded, words, term.text)
         sql = "SELECT t FROM term WHERE system IS ? AND code IS ? AND display IS ? AND words IS ?"
         key = (term.system, term.code, term.text, words)
-        return self._assign(
+        return self._number(
             "term",
             term,
             sql,
@@ -100,7 +91,7 @@ class Interner:
             row,
         )
 
-    def _assign(
+    def _number(
         self,
         table: str,
         value: Any,
@@ -109,12 +100,12 @@ class Interner:
         row: Row,
     ) -> int:
         """Return the number in the record, or a new one with a new row."""
-        stored = None
+        number = self._numbers[table].get(value)
+        if number:
+            return number
         if not self._is_empty[table]:
-            stored = self._connection.execute(sql, key).fetchone()
-        if stored is not None:
-            number = int(stored[0])
-        else:
+            number = first_cell(self._connection, sql, key)
+        if number is None:
             number = self._next[table]
             self._next[table] += 1
             self._new_rows[table].append((number, *row))
@@ -125,9 +116,9 @@ class Interner:
         """Write the new numbers."""
         for table, rows in self._new_rows.items():
             if rows:
-                marks = ", ".join("?" * len(rows[0]))
                 self._connection.executemany(
-                    f"INSERT INTO {self._schema}.{table} VALUES ({marks})", rows
+                    f"INSERT INTO {self._schema}.{table} VALUES ({sql_marks(rows[0])})",
+                    rows,
                 )
                 rows.clear()
 

@@ -16,11 +16,11 @@ from sqlite3 import Connection
 from archqa.fhir.index.reference_graph import (
     resources_of_targets,
     resources_referencing,
-    sql_number_list,
     targets_referenced_by,
     targets_referenced_by_patients,
 )
 from archqa.fhir.index.schema import SHARED
+from archqa.fhir.index.sql import first_column, sql_number_list
 from archqa.fhir.record import FhirError
 from archqa.fhir.search.value_clauses import any_of, reference_clause
 from archqa.fhir.values.names import names_by_key
@@ -85,15 +85,15 @@ def _no_search(message: str) -> FhirError:
 def patient_targets(connection: Connection, patients: Iterable[str]) -> list[int]:
     """Return the numbers of the targets that name these patients: `Patient/id` and `id`."""
     where = any_of([reference_clause(patient, ("Patient",)) for patient in patients])
-    rows = connection.execute(f"SELECT x.t FROM target x WHERE {where.sql}", where.args)
-    return [t for (t,) in rows]
+    sql = f"SELECT x.t FROM target x WHERE {where.sql}"
+    return first_column(connection, sql, where.args)
 
 
 def patient_resources(connection: Connection, patient: str) -> list[int]:
     """Return the number of the Patient resource in a list, which is empty if there is none."""
     type_id = "(SELECT k FROM type WHERE name = 'Patient')"
     sql = f"SELECT n FROM resource WHERE id = ? AND type = {type_id}"
-    return [n for (n,) in connection.execute(sql, (patient,))]
+    return first_column(connection, sql, (patient,))
 
 
 def owner_elements(connection: Connection) -> dict[int, str]:
@@ -124,7 +124,7 @@ def resources_about(connection: Connection, patient: str) -> set[int]:
 def members_of_encounter(connection: Connection, encounter: str) -> set[int]:
     """Return the numbers of the resources in the compartment of an encounter, but itself."""
     sql = "SELECT t FROM target WHERE id = ? AND type IN ('Encounter', '')"
-    targets = [t for (t,) in connection.execute(sql, (encounter,))]
+    targets = first_column(connection, sql, (encounter,))
     elements = []
     for p, resource_type, path in reference_elements(connection):
         if path in member_paths("Encounter", resource_type):

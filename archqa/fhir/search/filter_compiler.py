@@ -14,8 +14,8 @@ from dataclasses import replace
 from sqlite3 import Connection
 from typing import NamedTuple
 
-from archqa.fhir.index.reference_graph import sql_number_list
 from archqa.fhir.index.schema import RESOURCE_OF_ITEM_SQL, SHARED, UNINDEXED
+from archqa.fhir.index.sql import first_cell, first_column, sql_marks, sql_number_list
 from archqa.fhir.profile import Profile
 from archqa.fhir.record import FhirError
 from archqa.fhir.search import value_clauses
@@ -142,18 +142,16 @@ class FilterCompiler:
         return compiled
 
     def _has_setting(self, name: str) -> bool:
-        row = self._connection.execute(
-            "SELECT 1 FROM setting WHERE name = ?", (name,)
-        ).fetchone()
-        return row is not None
+        sql = "SELECT 1 FROM setting WHERE name = ?"
+        return first_cell(self._connection, sql, (name,)) is not None
 
     def element_ids_sql(self, resource_type: str, parameter: Parameter) -> str:
         """Return the numbers of a parameter's elements as SQL: `1, 5`."""
-        marks = ", ".join("?" * len(parameter.elements))
-        where = f"type = ? AND kind = ? AND used AND path IN ({marks})"
+        paths = sql_marks(parameter.elements)
+        where = f"type = ? AND kind = ? AND used AND path IN ({paths})"
         args = (resource_type, parameter.kind.value, *parameter.elements)
-        rows = self._connection.execute(f"SELECT p FROM element WHERE {where}", args)
-        return sql_number_list(p for (p,) in rows)
+        sql = f"SELECT p FROM element WHERE {where}"
+        return sql_number_list(first_column(self._connection, sql, args))
 
     def _in_all_schemas(self, select: SqlClause) -> SqlClause:
         """Return the same SELECT over all schemas: the file and, in an overlay, memory."""
@@ -226,7 +224,7 @@ class FilterCompiler:
                         parameter,
                         value,
                         wall_clock=self._profile.wall_clock,
-                        max_duration=int(self._connection.execute(sql).fetchone()[0]),
+                        max_duration=first_cell(self._connection, sql),
                     )
                 case Kind.REFERENCE:
                     condition = value_clauses.reference_clause(value, targets)
@@ -298,8 +296,8 @@ class FilterCompiler:
             f"SELECT x.t FROM here.token x WHERE {where}", condition.args
         )
         select = self._in_all_schemas(select)
-        row = self._connection.execute(f"{select.sql} LIMIT 1", select.args).fetchone()
-        return row is not None
+        sql = f"{select.sql} LIMIT 1"
+        return first_cell(self._connection, sql, select.args) is not None
 
     def _compile_composite(
         self, resource_type: str, search_filter: Filter
@@ -422,10 +420,8 @@ class FilterCompiler:
             return select
         select = self._in_all_schemas(select)
         limit = f"LIMIT {MAX_STEP_RESOURCES + 1}"
-        rows = self._connection.execute(
-            f"SELECT * FROM ({select.sql}) {limit}", select.args
-        )
-        values = [value for (value,) in rows]
+        sql = f"SELECT * FROM ({select.sql}) {limit}"
+        values = first_column(self._connection, sql, select.args)
         if len(values) > MAX_STEP_RESOURCES:
             problem = f"A step of the chain finds more than {MAX_STEP_RESOURCES} {resource_type}s."
             raise FhirError(f"{problem} Ask for fewer at its end.", 400, "too-costly")
@@ -477,7 +473,7 @@ def _compile_common(resource_type: str, search_filter: Filter) -> CompiledFilter
         ids = tuple(
             unescape(value).strip().rpartition("|")[2] for value in search_filter.values
         )
-        marks = ", ".join("?" * len(ids))
+        marks = sql_marks(ids)
         if search_filter.modifier == "not":
             return CompiledFilter(SqlClause(f"r.id NOT IN ({marks})", ids))
         return CompiledFilter(

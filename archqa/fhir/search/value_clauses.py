@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+from archqa.fhir.index.sql import sql_marks
 from archqa.fhir.record import FhirError
 from archqa.fhir.values import dates
 from archqa.fhir.values.dates import TimeRange
@@ -277,7 +278,7 @@ def uri_clause(value: str, modifier: str) -> SqlClause:
         )
     elif modifier == "above":
         uris = uris_above(uri)
-        where = SqlClause(f"code IN ({', '.join('?' * len(uris))})", tuple(uris))
+        where = SqlClause(f"code IN ({sql_marks(uris)})", tuple(uris))
     else:
         where = SqlClause("code = ?", (uri,))
     return term_clause(all_of([SqlClause("system IS NULL"), where]))
@@ -315,10 +316,9 @@ def reference_clause(value: str, allowed_types: tuple[str, ...]) -> SqlClause:
     types = (target.type,) if target.type else allowed_types
     if not types:
         return SqlClause("x.t IN (SELECT t FROM target WHERE id = ?)", (target.id,))
-    marks = ", ".join("?" * (len(types) + 1))
     return SqlClause(
-        f"x.t IN (SELECT t FROM target WHERE id = ? AND type IN ({marks}))",
-        (target.id, *types, ""),
+        f"x.t IN (SELECT t FROM target WHERE id = ? AND type IN ({sql_marks(types)}, ''))",
+        (target.id, *types),
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 from archqa.fhir.profile import ARCHQA, GCP, Profile
-from archqa.fhir.record import FhirError, Page
+from archqa.fhir.record import FhirError, Page, member_of
 from archqa.fhir.search.everything import EverythingRequest
 from archqa.fhir.search.query import without_ignored
 from archqa.fhir.search.searcher import outcome_entries
@@ -174,7 +174,7 @@ def _operation_params(context: RequestContext) -> Params:
     params: Params = []
     mistakes: list[str] = []
     for part in parts:
-        name = part.get("name") if isinstance(part, dict) else None
+        name = member_of(part, "name")
         if not isinstance(name, str) or not name:
             mistakes.append("A parameter needs a name.")
             continue

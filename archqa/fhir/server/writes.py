@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 from archqa.fhir.index.blobs import StoredResource
-from archqa.fhir.record import FhirError, Resource
+from archqa.fhir.record import FhirError, Resource, member_of
 from archqa.fhir.request_budget import check_budget, forbid_streaming
 from archqa.fhir.server.capability import MAX_ENTRIES
 from archqa.fhir.server.context import FhirResponse, RequestContext
@@ -179,7 +179,7 @@ def _parse_bundle(body: str) -> tuple[str, list[_Entry | None]]:
 
 
 def _parse_entry(item: Any) -> _Entry | None:
-    request = item.get("request") if isinstance(item, dict) else None
+    request = member_of(item, "request")
     if not isinstance(request, dict):
         return None
     method, url, resource = (

@@ -7,6 +7,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
+from archqa.fhir.record import member_of
 from archqa.fhir.values.names import names_in
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES
 
@@ -44,8 +45,11 @@ def parse_reference(reference: str) -> ReferenceTarget | None:
 
 
 def parse_reference_element(element: object) -> ReferenceTarget | None:
-    """Return the target of a Reference; None for an element that is none, or points nowhere."""
-    text = element.get("reference") if isinstance(element, dict) else None
+    """Return the target of a Reference; None for an element that is none, or points nowhere.
+
+    References into the resource itself (`#…`) and mere identifiers point nowhere.
+    """
+    text = member_of(element, "reference")
     return parse_reference(text) if isinstance(text, str) else None
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from archqa.core.tables import read_rows
 from archqa.errors import ArchqaError
-from archqa.fhir.record import FhirError, Resource, objects_of
+from archqa.fhir.record import FhirError, Resource, member_of, objects_of
 from archqa.fhir.request_budget import (
     RequestBudget,
     RequestLimits,
@@ -113,11 +113,8 @@ def ordered_item(order: Resource, get_medication: GetMedication) -> OrderedItem:
     concept = order.get("medicationCodeableConcept") or order.get("code")
     codes = {*_concept_codes(concept)}
     names = {*_concept_names(concept)}
-    medication_reference = order.get("medicationReference")
-    reference = ""
-    if isinstance(medication_reference, dict):
-        text = medication_reference.get("reference")
-        reference = text if isinstance(text, str) else ""
+    text = member_of(order.get("medicationReference"), "reference")
+    reference = text if isinstance(text, str) else ""
     medication = None
     if reference.startswith("#"):
         for contained in objects_of(order, "contained"):
@@ -167,8 +164,7 @@ def doses(order: Resource) -> Iterator[Dose]:
     for number, instruction in enumerate(objects_of(order, "dosageInstruction")):
         per_day = _doses_a_day(instruction.get("timing"))
         for part, dose_and_rate in enumerate(objects_of(instruction, "doseAndRate")):
-            dose_range = dose_and_rate.get("doseRange")
-            high = dose_range.get("high") if isinstance(dose_range, dict) else None
+            high = member_of(dose_and_rate.get("doseRange"), "high")
             quantities = {
                 "doseQuantity": dose_and_rate.get("doseQuantity"),
                 "doseRange.high": high,

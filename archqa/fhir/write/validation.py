@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 from archqa.core.value import FrozenModel
+from archqa.fhir.record import member_of
 from archqa.fhir.values.dates import parse_time_range
 from archqa.fhir.values.names import names_by_key, names_in
 from archqa.fhir.values.references import parse_reference_element
@@ -138,7 +139,7 @@ def _check_member(name: str, value: Any, path: str) -> Iterator[Finding]:
 
 
 def _check_quantity(value: Any, path: str) -> Iterator[Finding]:
-    number = value.get("value") if isinstance(value, dict) else None
+    number = member_of(value, "value")
     if isinstance(number, bool) or not isinstance(number, int | float):
         yield _error(f"{path}.value", "must be a number.")
     elif not (value.get("unit") or value.get("code")):
