@@ -44,7 +44,7 @@ from archqa.fhir.request_budget import (
 from archqa.fhir.values.json_text import parse
 from archqa.fhir.values.references import ReferenceTarget, parse_path
 from archqa.fhir.values.resource_types import check_resource_type
-from archqa.fhir.values.urls import flatten_params, parse_search_url
+from archqa.fhir.values.urls import parse_search_url
 from archqa.safety.arguments import as_path
 
 if TYPE_CHECKING:
@@ -188,9 +188,9 @@ class LocalRecord(ABC):
         from archqa.fhir.search.compartments import search_within
         from archqa.fhir.search.query_parser import QueryParser
 
-        url, url_params = parse_search_url(query)
+        url, pairs = parse_search_url(query, params)
         path = parse_path(url)
-        all_params = [*search_within(path), *url_params, *flatten_params(params)]
+        all_params = [*search_within(path), *pairs]
         parser = QueryParser(path.tail or path.type, self.profile, lenient)
         parsed = parser.parse(all_params)
         with self.read_session() as session:
@@ -200,8 +200,7 @@ class LocalRecord(ABC):
         self, query: str, params: SearchParams | None = None
     ) -> Iterator[Resource]:
         """Yield the matches of all pages, each resource once. Raises `FhirError`."""
-        path, pairs = parse_search_url(query)
-        pairs = [*pairs, *flatten_params(params)]
+        path, pairs = parse_search_url(query, params)
         if not any(name == "_count" for name, _ in pairs):
             pairs.append(("_count", "1000"))
         for page in all_pages(self, self.search(path, pairs)):

@@ -211,7 +211,7 @@ class ChunkSender:
         """Send all chunks as the body. If that fails the body has no end, as clients notice."""
         try:
             while True:
-                budget = RequestBudget(CHUNK_LIMITS.lasting(self._seconds))
+                budget = RequestBudget(replace(CHUNK_LIMITS, seconds=self._seconds))
                 making = run_request(
                     lambda: next(chunks, None),
                     budget,

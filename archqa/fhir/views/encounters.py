@@ -7,7 +7,7 @@ from archqa.fhir.record import Record, Resource, member_of
 from archqa.fhir.values.dates import LATEST, parse_time_range
 from archqa.fhir.values.element_types import is_well_formed
 from archqa.fhir.values.element_values import compile_path
-from archqa.fhir.values.references import parse_reference
+from archqa.fhir.values.references import parse_reference_element
 
 
 class EncounterKind(StrEnum):
@@ -105,8 +105,7 @@ class Encounters:
         """Return the encounters that are part of a visit, such as its ICU stays."""
         parts = []
         for encounter in self.all:
-            reference = next(iter(compile_path("partOf.reference")(encounter)), None)
-            target = parse_reference(reference) if isinstance(reference, str) else None
+            target = parse_reference_element(encounter.get("partOf"))
             if target is not None and target.id == visit.get("id"):
                 parts.append(encounter)
         return Encounters(parts)
