@@ -20,16 +20,10 @@ class Usage(FrozenModel):
         cost: float | None = None
         if self.cost_usd is not None and addend.cost_usd is not None:
             cost = self.cost_usd + addend.cost_usd
-        return Usage(
-            calls=self.calls + addend.calls,
-            cached_calls=self.cached_calls + addend.cached_calls,
-            prompt_tokens=self.prompt_tokens + addend.prompt_tokens,
-            cached_prompt_tokens=self.cached_prompt_tokens
-            + addend.cached_prompt_tokens,
-            completion_tokens=self.completion_tokens + addend.completion_tokens,
-            cost_usd=cost,
-            seconds=self.seconds + addend.seconds,
-        )
+        sums = {}
+        for name in Usage.model_fields.keys() - {"cost_usd"}:
+            sums[name] = getattr(self, name) + getattr(addend, name)
+        return Usage(**sums, cost_usd=cost)
 
 
 def sum_usage(usages: Iterable[Usage]) -> Usage:

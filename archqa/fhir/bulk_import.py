@@ -27,6 +27,7 @@ from archqa.fhir.client.export_server import (
 )
 from archqa.fhir.dumping import wrapped_bundle
 from archqa.fhir.index.loading import LoadProgress, LoadReport
+from archqa.fhir.record import member_of
 from archqa.fhir.store import Store
 from archqa.safety.files import (
     LocksUnsupported,
@@ -148,8 +149,7 @@ def import_export(
             if restart:
                 running.drop()
             running.resume()
-            manifest = running.fetch()
-            report = running.load(manifest, into, strict=strict)
+            report = running.load(running.fetch(), into, strict=strict)
             running.drop()
             shutil.rmtree(folder)
     return report
@@ -238,9 +238,12 @@ class _Import:
             paths.append(_with_whole_bundles(path) if file.type == "Bundle" else path)
 
         def show(progress: LoadProgress) -> None:
-            step = f"loading, {progress.resources} resources"
             self._progress(
-                ImportProgress(step, progress.bytes_read, progress.bytes_total)
+                ImportProgress(
+                    f"loading, {progress.resources} resources",
+                    progress.bytes_read,
+                    progress.bytes_total,
+                )
             )
 
         with Store.open_to_load(into) as store:
@@ -270,8 +273,13 @@ class _Import:
 
         def show(size: int) -> None:
             self._bytes += size
-            step = f"{file.type}: file {number} of {total}, {self._bytes // 2**20} MiB"
-            self._progress(ImportProgress(step, number - 1, total))
+            self._progress(
+                ImportProgress(
+                    f"{file.type}: file {number} of {total}, {self._bytes // 2**20} MiB",
+                    number - 1,
+                    total,
+                )
+            )
 
         def attempt() -> None:
             download(
@@ -323,8 +331,11 @@ class _Import:
         try:
             return _State.model_validate_json(path.read_bytes())
         except ValueError:
-            fix = "Remove that folder, or begin anew with --restart."
-            raise InputError(path, [": is damaged."], fix) from None
+            raise InputError(
+                path,
+                [": is damaged."],
+                "Remove that folder, or begin anew with --restart.",
+            ) from None
 
     def _save(self, **changes: object) -> None:
         self._state = self._state.model_copy(update=changes)
@@ -378,8 +389,7 @@ def _read_issues(paths: Iterable[Path]) -> tuple[int, list[str]]:
         for issue in issues:
             severity = str(issue.get("severity", "error"))
             failures += severity in {"error", "fatal"}
-            details = issue.get("details")
-            text = details.get("text") if isinstance(details, dict) else None
+            text = member_of(issue.get("details"), "text")
             words = issue.get("diagnostics") or text or issue.get("code") or "no reason"
             if len(texts) < _MAX_ISSUES:
                 text = without_surrogates(f"the server's {severity}: {words}")

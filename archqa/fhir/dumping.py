@@ -22,6 +22,7 @@ from archqa.fhir.client.http_client import FhirClient
 from archqa.fhir.index.blobs import ResourceReader, StoredResource
 from archqa.fhir.index.checksums import ChecksumList, digest
 from archqa.fhir.index.sources import MAX_UNPACKED_BYTES
+from archqa.fhir.index.sql import first_cell, first_column
 from archqa.fhir.record import Entry
 from archqa.fhir.store import LocalRecord
 from archqa.fhir.values.text import on_one_line
@@ -126,8 +127,11 @@ class _DumpWriter:
                     resource_type, _resources_of_type(record, resource_type, state)
                 )
             if _state_of(record).versions != state.versions:
-                fix = "Nothing was written. Dump it again when no load is under way."
-                raise InputError(record.path, [": was loaded into meanwhile."], fix)
+                raise InputError(
+                    record.path,
+                    [": was loaded into meanwhile."],
+                    "Nothing was written. Dump it again when no load is under way.",
+                )
         names = []
         lines = ["type\tresources\tfile"]
         for resource_type, count in sorted(self._by_type.items()):
@@ -186,16 +190,12 @@ def _state_of(record: LocalRecord) -> _RecordState:
     """Return the state of a record now, as the calling thread sees it."""
     with record.read_session() as session:
         connection: Connection = session.connection
-        (last,) = connection.execute(
-            "SELECT ifnull(max(n), 0) FROM resource"
-        ).fetchone()
+        last = first_cell(connection, "SELECT ifnull(max(n), 0) FROM resource")
         versions = []
         for _, name, file in connection.execute("PRAGMA database_list").fetchall():
             if file:
-                versions.append(
-                    connection.execute(f"PRAGMA {name}.data_version").fetchone()[0]
-                )
-        return _RecordState(int(last), tuple(versions))
+                versions.append(first_cell(connection, f"PRAGMA {name}.data_version"))
+        return _RecordState(last, tuple(versions))
 
 
 def _resources_of_type(
@@ -215,7 +215,7 @@ def _resources_of_type(
     while True:
         with record.read_session() as session:
             args = (resource_type, last, state.last_number, _BATCH_SIZE)
-            numbers = [n for (n,) in session.connection.execute(sql, args)]
+            numbers = first_column(session.connection, sql, args)
             resources = ResourceReader(session.connection).fetch(numbers)
         if not numbers:
             return

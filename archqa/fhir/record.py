@@ -78,6 +78,11 @@ def operation_outcome(
     return {"resourceType": "OperationOutcome", "issue": issues}
 
 
+def member_of(parent: Any, member: str) -> Any:
+    """Return a member of a JSON object; None where there is none, or the parent is no object."""
+    return parent.get(member) if isinstance(parent, dict) else None
+
+
 def objects_of(parent: Any, member: str) -> list[dict[str, Any]]:
     """Return the JSON objects of a member that is a list; none where parent or member is not one."""
     values = parent.get(member) if isinstance(parent, Mapping) else None

@@ -10,8 +10,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 from archqa.fhir.record import FhirError
 
@@ -32,10 +32,6 @@ class RequestLimits:
     resources: int = 20_000
     reply_bytes: int = 64 * 2**20
     page_size: int = 10_000
-
-    def lasting(self, seconds: float) -> Self:
-        """Return the same limits with another time."""
-        return replace(self, seconds=seconds)
 
 
 DEFAULT_LIMITS = RequestLimits()

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from archqa.core.value import FrozenModel
 from archqa.errors import CallerError, InputError
 from archqa.fhir.index.blobs import ResourceReader
-from archqa.fhir.index.reference_graph import sql_number_list
+from archqa.fhir.index.sql import first_column, sql_number_list
 from archqa.fhir.profile import ARCHQA, Profile
 from archqa.fhir.search.compartments import owner_elements
 from archqa.fhir.store import Store
@@ -91,8 +91,11 @@ class ShardedStore:
                 json.loads(path.read_text(encoding="utf-8"))
             )
         except (OSError, ValueError):
-            fix = "Make them with: archqa fhir split STORE --shards N --into DIR"
-            raise InputError(path, [": is no description of shards."], fix) from None
+            raise InputError(
+                path,
+                [": is no description of shards."],
+                "Make them with: archqa fhir split STORE --shards N --into DIR",
+            ) from None
         return cls(Path(folder), layout, profile)
 
     @property
@@ -108,8 +111,11 @@ class ShardedStore:
             mistakes = [
                 f"/{self._path(number).name}: is not here." for number in absent
             ]
-            fix = "Copy it here, or run on the machines that have it: --runner ray"
-            raise InputError(self.folder, mistakes, fix)
+            raise InputError(
+                self.folder,
+                mistakes,
+                "Copy it here, or run on the machines that have it: --runner ray",
+            )
 
     def shard_number(self, patient: str) -> int:
         """Return the number of the shard that has this patient."""
@@ -185,7 +191,7 @@ def _write_drafts(store: Store, drafts: list[Path]) -> None:
         connection = session.connection
         reader = ResourceReader(connection)
         last = -1
-        while numbers := [n for (n,) in connection.execute(sql, (last, _BATCH_SIZE))]:
+        while numbers := first_column(connection, sql, (last, _BATCH_SIZE)):
             last = numbers[-1]
             shards_of: dict[int, set[int]] = {}
             first = numbers[0]

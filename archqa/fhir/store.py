@@ -23,6 +23,7 @@ from weakref import WeakSet
 from archqa.errors import InputError
 from archqa.fhir.index import schema
 from archqa.fhir.index.blobs import ResourceReader, StoredResource
+from archqa.fhir.index.sql import first_cell, first_column
 from archqa.fhir.profile import ARCHQA, Profile, get_profile
 from archqa.fhir.record import (
     CodeCount,
@@ -43,7 +44,7 @@ from archqa.fhir.request_budget import (
 from archqa.fhir.values.json_text import parse
 from archqa.fhir.values.references import ReferenceTarget, parse_path
 from archqa.fhir.values.resource_types import check_resource_type
-from archqa.fhir.values.urls import flatten_params, parse_search_url
+from archqa.fhir.values.urls import parse_search_url
 from archqa.safety.arguments import as_path
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class ReadSession:
 
     def refresh(self) -> None:
         """Clear the caches if the file was written since, or if they grow too large."""
-        data_version = self.connection.execute("PRAGMA data_version").fetchone()[0]
+        data_version = first_cell(self.connection, "PRAGMA data_version")
         version = (data_version, self.connection.total_changes)
         if version != self._version or len(self.results) > _MAX_CACHED_RESULTS:
             self.totals.clear()
@@ -125,8 +126,9 @@ class LocalRecord(ABC):
         except sqlite3.OperationalError as error:
             raise self._search_error(str(error)) from None
         except sqlite3.DatabaseError:
-            fix = "Load the data again into a new file."
-            raise InputError(self.path, [": is damaged."], fix) from None
+            raise InputError(
+                self.path, [": is damaged."], "Load the data again into a new file."
+            ) from None
         finally:
             connection.set_progress_handler(None, 0)
             if isinstance(connection, BudgetedConnection):
@@ -186,9 +188,9 @@ class LocalRecord(ABC):
         from archqa.fhir.search.compartments import search_within
         from archqa.fhir.search.query_parser import QueryParser
 
-        url, url_params = parse_search_url(query)
+        url, pairs = parse_search_url(query, params)
         path = parse_path(url)
-        all_params = [*search_within(path), *url_params, *flatten_params(params)]
+        all_params = [*search_within(path), *pairs]
         parser = QueryParser(path.tail or path.type, self.profile, lenient)
         parsed = parser.parse(all_params)
         with self.read_session() as session:
@@ -198,8 +200,7 @@ class LocalRecord(ABC):
         self, query: str, params: SearchParams | None = None
     ) -> Iterator[Resource]:
         """Yield the matches of all pages, each resource once. Raises `FhirError`."""
-        path, pairs = parse_search_url(query)
-        pairs = [*pairs, *flatten_params(params)]
+        path, pairs = parse_search_url(query, params)
         if not any(name == "_count" for name, _ in pairs):
             pairs.append(("_count", "1000"))
         for page in all_pages(self, self.search(path, pairs)):
@@ -231,10 +232,9 @@ class LocalRecord(ABC):
         request = request or EverythingRequest()
         owner = ReferenceTarget(owner_type, owner_id)
         with self.read_session() as session:
-            searcher = self.searcher(session)
             return fetch_everything(
                 session.connection,
-                searcher,
+                self.searcher(session),
                 owner,
                 request,
             )
@@ -255,7 +255,7 @@ class LocalRecord(ABC):
         )
         args = (len(schema.MALFORMED) + 1, len(prefix), prefix, patient)
         with self.read_session() as session:
-            return [name for (name,) in session.connection.execute(sql, args)]
+            return first_column(session.connection, sql, args)
 
     def codes(self, resource_type: str, patient: str | None = None) -> list[CodeCount]:
         """Return the codes of a type's resources, most frequent first."""
@@ -357,9 +357,10 @@ class Store(LocalRecord):
                 )
             return report
         except sqlite3.OperationalError as error:
-            fix = "Nothing was loaded. Is there room on the disk, or another load under way?"
             raise InputError(
-                self.path, [f": cannot be written ({error})."], fix
+                self.path,
+                [f": cannot be written ({error})."],
+                "Nothing was loaded. Is there room on the disk, or another load under way?",
             ) from None
         finally:
             connection.close()

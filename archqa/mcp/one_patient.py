@@ -10,21 +10,12 @@ from typing import Any
 
 from archqa.errors import CallerError
 from archqa.fhir import Record, Resource
+from archqa.fhir.values.names import names_in
 from archqa.fhir.values.references import PATIENT_ELEMENTS, parse_reference_element
 from archqa.fhir.values.search_parameters import parameters
 from archqa.fhir.values.urls import Params
 
-SHARED_TYPES = frozenset(
-    {
-        "HealthcareService",
-        "Location",
-        "Medication",
-        "Organization",
-        "Practitioner",
-        "PractitionerRole",
-        "Substance",
-    }
-)
+SHARED_TYPES = names_in("shared types")
 """Types that are about no patient, and that a patient's resources refer to."""
 
 _REACHING_OTHERS = ("_has", "_revinclude", "_list", "_filter", "_query", "_in")
@@ -40,7 +31,7 @@ _NO_SUCH_SEARCH = (
 _NOT_OF_PATIENT = (
     "This server answers about one patient only: this type is not searched.\n"
     "Search a type that has the parameter `patient`, or one of: "
-    + ", ".join(sorted(SHARED_TYPES))
+    + ", ".join(SHARED_TYPES)
     + "."
 )
 

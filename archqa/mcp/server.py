@@ -203,8 +203,9 @@ def _checked_message(line: str) -> str:
         request_id = message.get("id") if isinstance(message, dict) else None
         if not isinstance(request_id, str | int):
             request_id = None
-        reason = "The line is no message of JSON-RPC 2.0."
-        raise _InvalidMessage(INVALID_REQUEST, reason, request_id) from None
+        raise _InvalidMessage(
+            INVALID_REQUEST, "The line is no message of JSON-RPC 2.0.", request_id
+        ) from None
     return text
 
 
@@ -253,10 +254,10 @@ class TokenCheck:
             refusal = self._access.refusal(scope)
             # Clients of the protocol send headers, and URLs are logged.
             if refusal is None and self._access.has_token_in_url(scope):
-                advice = (
-                    "Send the token as 'Authorization: Bearer TOKEN', not in the URL."
+                refusal = Refusal(
+                    401,
+                    "Send the token as 'Authorization: Bearer TOKEN', not in the URL.",
                 )
-                refusal = Refusal(401, advice)
         if refusal is None:
             await self._app(scope, receive, send)
             return

@@ -108,9 +108,8 @@ class TimedProtocol(H11Protocol):
             self._start_reply_timer()
 
     def _start_reply_timer(self) -> None:
-        seconds = self.limits.stalled_reply_seconds
         self._reply_timer = self.loop.call_later(
-            seconds, self._check_reply, self._unread_bytes()
+            self.limits.stalled_reply_seconds, self._check_reply, self._unread_bytes()
         )
 
     def _check_reply(self, unread_bytes_before: int) -> None:

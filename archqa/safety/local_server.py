@@ -299,7 +299,7 @@ class CrossOrigin:
         return (
             scope["method"] == "OPTIONS"
             and is_asked
-            and self._origin(scope) is not None
+            and allowed_origin(scope, self.origins) is not None
         )
 
     def preflight_headers(self) -> Headers:
@@ -315,7 +315,7 @@ class CrossOrigin:
         if not self.origins:
             return ()
         varies = (b"vary", b"Origin")
-        origin = self._origin(scope)
+        origin = allowed_origin(scope, self.origins)
         if origin is None:
             return (varies,)
         return (
@@ -323,9 +323,6 @@ class CrossOrigin:
             (b"access-control-allow-origin", origin.encode()),
             (b"access-control-expose-headers", _EXPOSED_HEADERS),
         )
-
-    def _origin(self, scope: Scope) -> str | None:
-        return allowed_origin(scope, self.origins)
 
 
 def require_uvicorn() -> None:

@@ -285,11 +285,10 @@ def exchange(
         raise
     finally:
         milliseconds = 1000 * (time.monotonic() - started)
-        what = requested_type(request.url.path)
         _log.info(
             "FHIR request: %s %s, status %s, %.0f ms",
             request.method,
-            what,
+            requested_type(request.url.path),
             status,
             milliseconds,
         )

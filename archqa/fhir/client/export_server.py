@@ -35,6 +35,7 @@ from archqa.fhir.client.exchange import (
 from archqa.fhir.client.http_client import TRANSIENT_STATUSES
 from archqa.fhir.client.smart import BackendService, ClientCredentials, FixedToken
 from archqa.fhir.record import FhirError, objects_of
+from archqa.fhir.values.names import names_in
 from archqa.fhir.values.urls import build_search_url
 from archqa.safety.files import open_private_file, write_private_text
 from archqa.safety.http_replies import (
@@ -55,18 +56,6 @@ _MAX_FILES = 100_000
 _MIN_WAIT, _MAX_WAIT = 0.2, 24 * 3600.0
 """Seconds that a server may ask to wait; what is less or more counts as that."""
 
-_TRANSIENT_CODES = frozenset(
-    {
-        "transient",
-        "lock-error",
-        "no-store",
-        "exception",
-        "timeout",
-        "incomplete",
-        "throttled",
-    }
-)
-"""Issue types that say "ask again" (hl7.org/fhir/R4/valueset-issue-type.html, below transient)."""
 
 _TYPE = re.compile(r"[A-Za-z]{1,64}")
 _CONTENT_RANGE = re.compile(r"bytes (\d{1,18})-\d+/(?:\d+|\*)")
@@ -401,7 +390,7 @@ def _raise_for_status(reply: Reply, base: str, *, of_export: bool) -> None:
         of_export and status >= 500 and issues
     ):  # A status of its own that is no passing failure.
         is_transient = any(
-            issue.get("code") in _TRANSIENT_CODES - {"exception"} for issue in issues
+            issue.get("code") in names_in("transient issues") for issue in issues
         )
     if is_transient:
         raise TransientFailure(f"HTTP {status}", _retry_after(reply.headers))

@@ -44,7 +44,7 @@ from archqa.fhir.values.search_parameters import (
     is_concept_element,
     parameters,
 )
-from archqa.fhir.values.urls import build_search_url, flatten_params, parse_search_url
+from archqa.fhir.values.urls import build_search_url, parse_search_url
 from archqa.safety.server_urls import is_server_url
 from archqa.safety.text import without_surrogates
 
@@ -122,8 +122,7 @@ class FhirClient:
             headers["prefer"] = f"handling={handling}"
         if is_server_url(query):
             return self._page(query, headers)
-        path, url_params = parse_search_url(query)
-        url = build_search_url(path, [*url_params, *flatten_params(params)])
+        url = build_search_url(*parse_search_url(query, params))
         return self._page(url, headers)
 
     def search_all(

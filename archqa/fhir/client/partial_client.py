@@ -6,7 +6,7 @@ from archqa.errors import ArchqaError
 from archqa.fhir.client.exchange import requested_type
 from archqa.fhir.client.http_client import AccessForbidden, FhirClient, ServerError
 from archqa.fhir.record import FhirError, Page, Resource, SearchParams, objects_of
-from archqa.fhir.values.urls import flatten_params, parse_search_url
+from archqa.fhir.values.urls import parse_search_url
 from archqa.safety.server_urls import is_server_url
 
 _REFUSALS = (AccessForbidden, FhirError, ServerError)
@@ -62,8 +62,7 @@ class PartialClient(FhirClient):
             page = super().search(query, params, lenient=lenient)
         except _REFUSALS as error:
             if isinstance(error, FhirError) and not is_server_url(query):
-                _, pairs = parse_search_url(query)
-                pairs += flatten_params(params)
+                _, pairs = parse_search_url(query, params)
                 if self._is_searchable(resource_type, pairs):
                     raise
             self._refuse(resource_type, error)

@@ -16,7 +16,7 @@ import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import httpx2
 
@@ -29,6 +29,7 @@ from archqa.errors import (
 )
 from archqa.fhir.client.exchange import Reply, TransientFailure, exchange
 from archqa.fhir.record import FhirError
+from archqa.fhir.values.names import names_in
 from archqa.safety.files import storage_errors
 from archqa.safety.server_urls import check_encrypted
 
@@ -54,16 +55,6 @@ _ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 _ASSERTION_LIFETIME = 240
 """Seconds; the guide allows five minutes, and clocks differ."""
 
-_OAUTH_ERRORS = frozenset(
-    {
-        "invalid_request",
-        "invalid_client",
-        "invalid_grant",
-        "unauthorized_client",
-        "unsupported_grant_type",
-        "invalid_scope",
-    }
-)
 
 _MAX_KEY_BYTES = 2**20
 """Bytes of a key file."""
@@ -157,8 +148,9 @@ def _from_jwk(path: Path, content: bytes, key_id: str | None) -> SigningKey:
         count = (
             "has no private key" if not chosen else f"has {len(chosen)} private keys"
         )
-        fix = f"{_FIX} Of several, ARCHQA_FHIR_KEY_ID names one."
-        raise InputError(path, [f": {count}."], fix)
+        raise InputError(
+            path, [f": {count}."], f"{_FIX} Of several, ARCHQA_FHIR_KEY_ID names one."
+        )
     (members,) = chosen
     algorithm = _ALGORITHMS.get(str(members.get("kty")))
     if algorithm is None or members.get("crv", _CURVE) != _CURVE:
@@ -171,13 +163,6 @@ def _from_jwk(path: Path, content: bytes, key_id: str | None) -> SigningKey:
     return SigningKey(
         algorithm, key_id or (own_id if isinstance(own_id, str) else None), key
     )
-
-
-class _Proof(NamedTuple):
-    """Fields of the form, and options of the request, that prove who the client is."""
-
-    form: dict[str, str]
-    options: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -230,8 +215,8 @@ class _RenewedToken(ABC):
     )
 
     @abstractmethod
-    def _proof(self, token_url: str) -> _Proof:
-        """Return what proves to a token service who asks."""
+    def _proof(self, token_url: str) -> tuple[dict[str, str], dict[str, Any]]:
+        """Return the fields of the form and the options of the request that prove who asks."""
 
     def authorization(self, client: httpx2.Client) -> str:
         """Return the header. Raises as `token` does."""
@@ -277,11 +262,11 @@ class _RenewedToken(ABC):
             url = str(reply.json()["token_endpoint"])
         url = str(client.build_request("POST", url).url)
         check_encrypted(url, allow_plain_http=self.allow_plain_http)
-        proof = self._proof(url)
+        proof, options = self._proof(url)
         form = {
             "grant_type": "client_credentials",
             "scope": self.scope,
-            **proof.form,
+            **proof,
         }
         request = client.build_request("POST", url, data=form)
         request.headers["accept"] = "application/json"
@@ -289,7 +274,7 @@ class _RenewedToken(ABC):
             client,
             request,
             _MAX_REPLY_BYTES,
-            **proof.options,
+            **options,
         )
         if reply.status in {400, 401, 403}:
             refusal = f"The FHIR server's token service refuses the client{_error_code(reply)}."
@@ -307,8 +292,8 @@ class ClientCredentials(_RenewedToken):
 
     secret: str = field(repr=False)
 
-    def _proof(self, token_url: str) -> _Proof:
-        return _Proof({}, {"auth": (self.client_id, self.secret)})
+    def _proof(self, token_url: str) -> tuple[dict[str, str], dict[str, Any]]:
+        return {}, {"auth": (self.client_id, self.secret)}
 
 
 @dataclass
@@ -319,7 +304,7 @@ class BackendService(_RenewedToken):
 
     key: SigningKey = field(repr=False)
 
-    def _proof(self, token_url: str) -> _Proof:
+    def _proof(self, token_url: str) -> tuple[dict[str, str], dict[str, Any]]:
         now = int(time.time())
         claims = {
             "iss": self.client_id,
@@ -333,7 +318,7 @@ class BackendService(_RenewedToken):
             "client_assertion_type": _ASSERTION_TYPE,
             "client_assertion": self.key.sign(claims),
         }
-        return _Proof(form, {})
+        return form, {}
 
 
 def _error_code(reply: Reply) -> str:
@@ -342,5 +327,4 @@ def _error_code(reply: Reply) -> str:
         code = reply.json()["error"]
     except (FhirError, KeyError, TypeError):
         return ""
-    is_known = isinstance(code, str) and code in _OAUTH_ERRORS
-    return f" ({code})" if is_known else ""
+    return f" ({code})" if code in names_in("oauth errors") else ""

@@ -31,6 +31,7 @@ from archqa.fhir.index.schema import (
     resource_of_item,
 )
 from archqa.fhir.index.sources import ParsedResource, ResourceParser, SourceChunk
+from archqa.fhir.record import member_of
 from archqa.fhir.values import dates, element_values
 from archqa.fhir.values.element_values import (
     CodedTerm,
@@ -38,7 +39,11 @@ from archqa.fhir.values.element_values import (
     compile_path,
     root_element,
 )
-from archqa.fhir.values.references import ReferenceTarget, parse_conditional_reference
+from archqa.fhir.values.references import (
+    ReferenceTarget,
+    parse_conditional_reference,
+    parse_reference_element,
+)
 from archqa.fhir.values.search_parameters import (
     Kind,
     elements,
@@ -144,8 +149,7 @@ def index_batch_of(resources: list[ParsedResource]) -> IndexBatch:
     for n, (parsed, blob) in enumerate(zip(resources, compressed.blobs, strict=True)):
         resource = parsed.resource
         extractor.add(n, resource, parsed.urn_targets)
-        meta = resource.get("meta")
-        text = meta.get("lastUpdated") if isinstance(meta, dict) else None
+        text = member_of(resource.get("meta"), "lastUpdated")
         time_range = dates.parse_time_range(text) if isinstance(text, str) else None
         updated = time_range.low_utc if time_range else None
         row = ResourceRow(
@@ -390,10 +394,9 @@ class IndexRowExtractor:
         patients: _Patients,
     ) -> None:
         if type(value) is dict and "identifier" in value:
-            p_of_identifier = self._related_element(p, REFERENCE_IDENTIFIER)
             self._emit_token(
                 n,
-                p_of_identifier,
+                self._related_element(p, REFERENCE_IDENTIFIER),
                 value["identifier"],
                 patients,
             )
@@ -476,10 +479,11 @@ class IndexRowExtractor:
 
 def _targets(value: Any) -> list[ReferenceTarget]:
     """Return what a Reference points to, by an id or by a condition."""
-    targets = list(element_values.extract_targets(value))
-    text = value.get("reference") if type(value) is dict and not targets else None
-    conditional = parse_conditional_reference(text) if type(text) is str else None
-    return [conditional] if conditional else targets
+    target = parse_reference_element(value)
+    text = value.get("reference") if type(value) is dict and not target else None
+    if type(text) is str:
+        target = parse_conditional_reference(text)
+    return [target] if target else []
 
 
 class IndexWorkers:

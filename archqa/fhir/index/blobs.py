@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from sqlite3 import Connection
 from typing import NamedTuple
 
-from archqa.fhir.index.reference_graph import sql_number_list
+from archqa.fhir.index.sql import first_cell, sql_number_list
+from archqa.fhir.record import member_of
 from archqa.fhir.request_budget import check_budget, current_budget
 from archqa.fhir.values.json_text import parse
 
@@ -75,7 +76,7 @@ class BlobReader:
         """Return the text of a blob that was compressed with dictionary `d`."""
         if d not in self._dictionaries:
             sql = "SELECT content FROM dictionary WHERE d = ?"
-            (self._dictionaries[d],) = self._connection.execute(sql, (d,)).fetchone()
+            self._dictionaries[d] = first_cell(self._connection, sql, (d,))
         return decompress_blob(self._dictionaries[d], blob)
 
 
@@ -95,8 +96,7 @@ class StoredResource(NamedTuple):
     def version(self) -> str:
         """The `meta.versionId` of the resource; the record's own number if it has no usable one."""
         if '"versionId"' in self.text:
-            meta = parse(self.text).get("meta")
-            version = meta.get("versionId") if isinstance(meta, dict) else None
+            version = member_of(parse(self.text).get("meta"), "versionId")
             if isinstance(version, str) and _VERSION_ID.fullmatch(version):
                 return version
         return str(self.replacements)
@@ -147,21 +147,20 @@ class ResourceReader:
 
     def find(self, resource_type: str, resource_id: str) -> StoredResource | None:
         """Return the resource of a type and id, None if there is none."""
-        sql = (
-            f"{_SELECT} WHERE r.id = ? AND r.type = (SELECT k FROM type WHERE name = ?)"
-        )
-        row = self._connection.execute(sql, (resource_id, resource_type)).fetchone()
+        row = self._connection.execute(
+            f"{_SELECT} WHERE r.id = ? AND r.type = (SELECT k FROM type WHERE name = ?)",
+            (resource_id, resource_type),
+        ).fetchone()
         return None if row is None else self._resource(row)
 
     def _resource(
         self, row: tuple[int, str, str, int, int, int, bytes]
     ) -> StoredResource:
         _, resource_type, resource_id, replacements, updated, d, blob = row
-        text = self._blobs.decompress(d, blob)
         return StoredResource(
             resource_type,
             resource_id,
-            text,
+            self._blobs.decompress(d, blob),
             replacements,
             updated,
         )

@@ -68,11 +68,13 @@ class ChecksumList:
             name = _ESCAPE.sub(lambda escape: _ESCAPED.get(escape[1], escape[0]), name)
         name = posixpath.normpath(name)
         if name.startswith("/") or name.split("/")[0] == "..":
-            remark = f"{self.path}:{number}: names a path outside of its folder; it is ignored"
-            self.remarks.append(remark)
+            self.remarks.append(
+                f"{self.path}:{number}: names a path outside of its folder; it is ignored"
+            )
         elif self.digests.setdefault(name, digest.lower()) != digest.lower():
-            mistake = f":{number}: has another checksum of {_shown(name)} than a line above it."
-            self.mistakes.append(mistake)
+            self.mistakes.append(
+                f":{number}: has another checksum of {_shown(name)} than a line above it."
+            )
 
     def name_of(self, path: Path) -> str:
         """The name under which the list would have this file; it begins with `..` for one outside."""
@@ -174,8 +176,9 @@ def _differences(file: Path, naming: Sequence[ChecksumList]) -> Iterator[str]:
     for checksums in naming:
         name = checksums.name_of(file)
         if checksums.digests[name] != actual:
-            reason = f"differs from its SHA-256 in {checksums.path.name}."
-            yield checksums.mistake_about(name, reason)
+            yield checksums.mistake_about(
+                name, f"differs from its SHA-256 in {checksums.path.name}."
+            )
 
 
 def _lists_for(named_path: Path) -> Iterator[ChecksumList]:

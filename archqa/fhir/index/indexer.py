@@ -16,6 +16,7 @@ from archqa.fhir.index.schema import (
     renumbered_item,
     resource_of_item,
 )
+from archqa.fhir.index.sql import first_cell, sql_marks
 from archqa.fhir.values.element_values import CodedTerm
 from archqa.fhir.values.references import ReferenceTarget
 from archqa.fhir.values.text import normalise_text
@@ -51,9 +52,7 @@ class Interner:
         self._is_empty: dict[str, bool] = {}
         self._next: dict[str, int] = {}
         for table, key in _KEY_COLUMNS.items():
-            (largest,) = connection.execute(
-                f"SELECT max({key}) FROM {table}"
-            ).fetchone()
+            largest = first_cell(connection, f"SELECT max({key}) FROM {table}")
             self._numbers[table] = {}
             self._new_rows[table] = []
             self._is_empty[table] = largest is None
@@ -61,30 +60,22 @@ class Interner:
 
     def type_id(self, name: str) -> int:
         """Return the number of a resource type."""
-        number = self._numbers["type"].get(name)
         sql = "SELECT k FROM type WHERE name = ?"
-        return number or self._assign("type", name, sql, (name,), (name,))
+        return self._number("type", name, sql, (name,), (name,))
 
     def element_id(self, element: tuple[str, str, str]) -> int:
         """Return the number of an indexed element: resource type, kind and path."""
-        number = self._numbers["element"].get(element)
         sql = "SELECT p FROM element WHERE type = ? AND kind = ? AND path = ?"
-        return number or self._assign(
-            "element", element, sql, element, (*element, 0, 0)
-        )
+        return self._number("element", element, sql, element, (*element, 0, 0))
 
     def target_id(self, target: ReferenceTarget) -> int:
         """Return the number of a reference's target."""
-        number = self._numbers["target"].get(target)
         key = (target.id, target.type)
         sql = "SELECT t FROM target WHERE id = ? AND type = ?"
-        return number or self._assign("target", target, sql, key, key)
+        return self._number("target", target, sql, key, key)
 
     def term_id(self, term: CodedTerm) -> int:
         """Return the number of a term."""
-        number = self._numbers["term"].get(term)
-        if number:
-            return number
         folded = None if term.code is None else normalise_text(term.code)
         if folded == term.code:
             folded = None
@@ -92,7 +83,7 @@ class Interner:
         row = (term.system, term.code, folded, words, term.text)
         sql = "SELECT t FROM term WHERE system IS ? AND code IS ? AND display IS ? AND words IS ?"
         key = (term.system, term.code, term.text, words)
-        return self._assign(
+        return self._number(
             "term",
             term,
             sql,
@@ -100,7 +91,7 @@ class Interner:
             row,
         )
 
-    def _assign(
+    def _number(
         self,
         table: str,
         value: Any,
@@ -109,12 +100,12 @@ class Interner:
         row: Row,
     ) -> int:
         """Return the number in the record, or a new one with a new row."""
-        stored = None
+        number = self._numbers[table].get(value)
+        if number:
+            return number
         if not self._is_empty[table]:
-            stored = self._connection.execute(sql, key).fetchone()
-        if stored is not None:
-            number = int(stored[0])
-        else:
+            number = first_cell(self._connection, sql, key)
+        if number is None:
             number = self._next[table]
             self._next[table] += 1
             self._new_rows[table].append((number, *row))
@@ -125,9 +116,10 @@ class Interner:
         """Write the new numbers."""
         for table, rows in self._new_rows.items():
             if rows:
-                marks = ", ".join("?" * len(rows[0]))
-                sql = f"INSERT INTO {self._schema}.{table} VALUES ({marks})"
-                self._connection.executemany(sql, rows)
+                self._connection.executemany(
+                    f"INSERT INTO {self._schema}.{table} VALUES ({sql_marks(rows[0])})",
+                    rows,
+                )
                 rows.clear()
 
 
@@ -152,8 +144,9 @@ class Indexer:
         items = (item_number(n, MAX_ITEMS - 1), item_number(n, 0))
         for table in INDEX_COLUMN_COUNTS:
             where = "n = ? OR n BETWEEN ? AND ?"
-            delete = f"DELETE FROM {self._schema}.{table} WHERE {where}"
-            self._connection.execute(delete, (n, *items))
+            self._connection.execute(
+                f"DELETE FROM {self._schema}.{table} WHERE {where}", (n, *items)
+            )
 
     def write(self, index: IndexRows, numbers: Sequence[int]) -> None:
         """Write the rows of a batch.
@@ -170,30 +163,40 @@ class Indexer:
             index.rows, resources, elements, terms, targets
         ).items():
             marks = ", ".join("?" * INDEX_COLUMN_COUNTS[table])
-            sql = f"INSERT OR IGNORE INTO {self._schema}.{table} VALUES ({marks})"
-            self._connection.executemany(sql, rows)
+            self._connection.executemany(
+                f"INSERT OR IGNORE INTO {self._schema}.{table} VALUES ({marks})", rows
+            )
             used_elements.update(map(_element_of, rows))
         # Which terms occur in which element.
         used_terms = {(elements[p], terms[t]) for p, t in index.used_terms}
         new = used_terms - self._written_terms
         self._written_terms |= new
         existing = "SELECT 1 FROM vocabulary WHERE p = ?1 AND t = ?2"
-        insert_term = f"INSERT INTO {self._schema}.vocabulary SELECT ?1, ?2 WHERE NOT EXISTS ({existing})"
-        self._connection.executemany(insert_term, sorted(new))
+        self._connection.executemany(
+            f"INSERT INTO {self._schema}.vocabulary SELECT ?1, ?2 WHERE NOT EXISTS ({existing})",
+            sorted(new),
+        )
         # Which elements have rows, and their longest time range (microseconds).
         durations = [
             (duration, elements[p]) for p, duration in index.max_durations.items()
         ]
         element_keys = [(element,) for element in used_elements]
         # In an overlay the element may be in the base file: copy it before changing it.
-        copy = f"INSERT OR IGNORE INTO {self._schema}.element SELECT * FROM element WHERE p = ?"
-        self._connection.executemany(copy, element_keys)
-        mark = f"UPDATE {self._schema}.element SET used = 1 WHERE p = ?"
-        self._connection.executemany(mark, element_keys)
-        lengthen = f"UPDATE {self._schema}.element SET longest = ?1 WHERE p = ?2 AND longest < ?1"
-        self._connection.executemany(lengthen, durations)
-        insert = f"INSERT OR IGNORE INTO {self._schema}.setting VALUES (?, '1')"
-        self._connection.executemany(insert, [(name,) for name in sorted(index.flags)])
+        self._connection.executemany(
+            f"INSERT OR IGNORE INTO {self._schema}.element SELECT * FROM element WHERE p = ?",
+            element_keys,
+        )
+        self._connection.executemany(
+            f"UPDATE {self._schema}.element SET used = 1 WHERE p = ?", element_keys
+        )
+        self._connection.executemany(
+            f"UPDATE {self._schema}.element SET longest = ?1 WHERE p = ?2 AND longest < ?1",
+            durations,
+        )
+        self._connection.executemany(
+            f"INSERT OR IGNORE INTO {self._schema}.setting VALUES (?, '1')",
+            [(name,) for name in sorted(index.flags)],
+        )
         self.unresolved_targets.update(targets[t] for t in index.unresolved_targets)
 
 

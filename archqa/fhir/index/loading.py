@@ -22,8 +22,8 @@ from archqa.fhir.index.batch import (
 )
 from archqa.fhir.index.blobs import BlobReader, decompress_blob
 from archqa.fhir.index.indexer import Indexer, Interner
-from archqa.fhir.index.reference_graph import sql_parts
 from archqa.fhir.index.sources import FILE_SUFFIXES, ConvertedShape, Source
+from archqa.fhir.index.sql import first_cell, first_column, sql_marks, sql_parts
 from archqa.fhir.record import FhirError
 from archqa.fhir.values import dates
 from archqa.fhir.values.search_parameters import parameters
@@ -125,15 +125,13 @@ class Loader:
         self._interner = Interner(connection, schema_name, floor)
         self._indexer = Indexer(connection, self._interner, schema_name)
         self._reader = BlobReader(connection)
-        (largest,) = connection.execute(
-            "SELECT ifnull(max(n), 0) FROM resource"
-        ).fetchone()
+        largest = first_cell(connection, "SELECT ifnull(max(n), 0) FROM resource")
         # An empty record has no indexes until its load ends: remember what was added instead.
         self._added: dict[tuple[str, int], int] | None = None if largest else {}
         self._last_n = max(largest, floor - 1)
         self._now = dates.utc_now_microseconds()
         sql = f"SELECT 1 FROM setting WHERE name LIKE '{schema.MALFORMED}%' LIMIT 1"
-        self._has_malformed = connection.execute(sql).fetchone() is not None
+        self._has_malformed = first_cell(connection, sql) is not None
         self._seen = _SeenNumbers()
         self.by_type: Counter[str] = Counter()
         """The resources that were inserted or there already, each once."""
@@ -149,7 +147,7 @@ class Loader:
         d = 0
         if batch.dictionary:
             sql = "SELECT ifnull(max(d), 0) + 1 FROM dictionary"
-            (d,) = self._connection.execute(sql).fetchone()
+            d = first_cell(self._connection, sql)
             insert = f"INSERT INTO {self._schema}.dictionary VALUES (?, ?)"
             self._connection.execute(insert, (d, batch.dictionary))
         last_positions = {key: position for position, key in enumerate(keys)}
@@ -232,7 +230,7 @@ class Loader:
         for part in sql_parts(self._indexer.unresolved_targets):
             exists = "SELECT 1 FROM resource r WHERE r.id = x.id"
             sql = f"SELECT count(*) FROM target x WHERE t IN ({part}) AND NOT EXISTS ({exists})"
-            count += self._connection.execute(sql).fetchone()[0]
+            count += first_cell(self._connection, sql)
         return count
 
     def note_malformed(
@@ -248,9 +246,7 @@ class Loader:
 
     def count_stored(self) -> int:
         """Return the number of resources in the record."""
-        return int(
-            self._connection.execute("SELECT count(*) FROM resource").fetchone()[0]
-        )
+        return int(first_cell(self._connection, "SELECT count(*) FROM resource"))
 
 
 def load(
@@ -271,9 +267,7 @@ def load(
     verified = checksums.verify_checksums(named_paths, files)
     connection.execute("BEGIN IMMEDIATE")
     try:
-        is_empty = (
-            connection.execute("SELECT 1 FROM resource LIMIT 1").fetchone() is None
-        )
+        is_empty = first_cell(connection, "SELECT 1 FROM resource LIMIT 1") is None
         if is_empty:
             schema.drop_indexes(connection)
         running = _Load(
@@ -287,8 +281,7 @@ def load(
         if is_empty:
             schema.create_indexes(connection)
         # When the indexes exist: what conditional references name may have come last.
-        unresolved = _resolve_conditional_references(connection)
-        report = running.report(verified, unresolved)
+        report = running.report(verified, _resolve_conditional_references(connection))
         connection.execute("COMMIT")
     except BaseException:
         # SQLite itself rolls back where the disk is full.
@@ -393,8 +386,11 @@ class _Load:
             self._skipped.append(str(source.path))
             source.mistakes.clear()
         if source.mistakes and self._strict:
-            fix = "Nothing was loaded. Correct the file, or leave --strict away."
-            raise InputError(source.path, source.mistakes, fix)
+            raise InputError(
+                source.path,
+                source.mistakes,
+                "Nothing was loaded. Correct the file, or leave --strict away.",
+            )
         for shape, names in sorted(source.conversions.items()):
             self._converted[not shape.not_converted] += len(names)
             self._remark(f"{source.path}: {_conversion_text(shape, names)}")
@@ -500,15 +496,13 @@ def _resolve_conditional_references(connection: Connection) -> Counter[str]:
         if len(ids) == 1:
             key = (ids[0], resource_type)
             sql = "SELECT t FROM target WHERE id = ? AND type = ?"
-            row = connection.execute(sql, key).fetchone()
-            if row is None:
-                row = connection.execute("SELECT max(t) + 1 FROM target").fetchone()
-                connection.execute(
-                    "INSERT INTO target VALUES (?, ?, ?)", (row[0], *key)
-                )
-            moves.append((t, row[0]))
+            new = first_cell(connection, sql, key)
+            if new is None:
+                new = first_cell(connection, "SELECT max(t) + 1 FROM target")
+                connection.execute("INSERT INTO target VALUES (?, ?, ?)", (new, *key))
+            moves.append((t, new))
             has_patients |= resource_type == "Patient"
-        elif connection.execute(is_referred_to, (t,)).fetchone() is not None:
+        elif first_cell(connection, is_referred_to, (t,)) is not None:
             reason = (
                 "several resources fit" if ids else "no resource of the record fits"
             )
@@ -540,16 +534,15 @@ def _fitting_ids(
         return []
     *systems, value = map(unescape, split_unescaped(identifier, "|"))
     has_system = "AND m.system = ?" if len(systems) == 1 else ""
-    marks = ", ".join("?" * len(parameter.elements))
     # CROSS JOIN keeps the order: SQLite would read all identifiers of the type for each condition.
     sql = (
         "SELECT DISTINCT r.id FROM element e CROSS JOIN term m CROSS JOIN token x"
         " CROSS JOIN resource r WHERE x.p = e.p AND x.t = m.t AND r.n = x.n"
-        f" AND e.type = ? AND e.kind = 'token' AND e.path IN ({marks})"
+        f" AND e.type = ? AND e.kind = 'token' AND e.path IN ({sql_marks(parameter.elements)})"
         f" AND m.code = ? {has_system} LIMIT 2"
     )
     args = [resource_type, *parameter.elements, value, *(systems if has_system else ())]
-    return [resource_id for (resource_id,) in connection.execute(sql, args)]
+    return first_column(connection, sql, args)
 
 
 def _move(

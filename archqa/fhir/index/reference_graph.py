@@ -1,21 +1,17 @@
-"""References between resources, by number: from resources `n` to their targets `t`, and back.
-
-Lists of numbers stand in the SQL itself, a few thousand at a time: this way SQLite looks up each
-number, also through the views of an overlay.
-"""
+"""References between resources, by number: from resources `n` to their targets `t`, and back."""
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from sqlite3 import Connection
 
+from archqa.fhir.index.sql import (
+    NUMBERS_PER_STATEMENT,
+    first_column,
+    sql_marks,
+    sql_number_list,
+    sql_parts,
+)
 from archqa.fhir.values.references import ReferenceTarget
-
-_NUMBERS_PER_STATEMENT = 5000
-
-
-def sql_number_list(numbers: Iterable[int]) -> str:
-    """Return numbers as SQL: `1, 5`."""
-    return ", ".join(map(str, numbers))
 
 
 def targets_referenced_by(
@@ -27,7 +23,7 @@ def targets_referenced_by(
     targets: set[int] = set()
     for part in sql_parts(numbers):
         sql = f"SELECT DISTINCT t FROM reference WHERE n IN ({part}) AND p IN ({elements})"
-        targets.update(t for (t,) in connection.execute(sql))
+        targets.update(first_column(connection, sql))
     return targets
 
 
@@ -38,8 +34,9 @@ def targets_referenced_by_patients(
 ) -> set[int]:
     """Return the targets of the resources of these patients in these elements."""
     where = f"p IN ({elements}) AND patient IN ({sql_number_list(patients)})"
-    rows = connection.execute(f"SELECT DISTINCT t FROM reference WHERE {where}")
-    return {t for (t,) in rows}
+    return set(
+        first_column(connection, f"SELECT DISTINCT t FROM reference WHERE {where}")
+    )
 
 
 def resources_referencing(
@@ -51,7 +48,7 @@ def resources_referencing(
     resources: set[int] = set()
     for part in sql_parts(targets):
         sql = f"SELECT DISTINCT n FROM reference WHERE p IN ({elements}) AND t IN ({part})"
-        resources.update(n for (n,) in connection.execute(sql))
+        resources.update(first_column(connection, sql))
     return resources
 
 
@@ -83,8 +80,8 @@ def resources_named(
     resources: set[int] = set()
     type_names = _type_names(connection)
     ids = sorted(types_by_id)
-    for start in range(0, len(ids), _NUMBERS_PER_STATEMENT):
-        part = ids[start : start + _NUMBERS_PER_STATEMENT]
+    for start in range(0, len(ids), NUMBERS_PER_STATEMENT):
+        part = ids[start : start + NUMBERS_PER_STATEMENT]
         rows = _rows_by_id(connection, "n, id, type FROM resource", part)
         for n, resource_id, k in rows:
             type_or_any = {type_names[k], ""}
@@ -100,8 +97,9 @@ def targets_of_resources(connection: Connection, numbers: Iterable[int]) -> set[
     type_names = _type_names(connection)
     for part in sql_parts(numbers):
         resource_types: dict[str, set[str]] = {}
-        sql = f"SELECT id, type FROM resource WHERE n IN ({part})"
-        for resource_id, k in connection.execute(sql):
+        for resource_id, k in connection.execute(
+            f"SELECT id, type FROM resource WHERE n IN ({part})"
+        ):
             types = resource_types.setdefault(resource_id, {""})
             types.add(type_names[k])
         rows = _rows_by_id(connection, "t, id, type FROM target", resource_types)
@@ -119,12 +117,5 @@ def _rows_by_id(
     connection: Connection, columns: str, ids: Iterable[str]
 ) -> sqlite3.Cursor:
     values = list(ids)
-    marks = ", ".join("?" * len(values))
-    return connection.execute(f"SELECT {columns} WHERE id IN ({marks})", values)
-
-
-def sql_parts(numbers: Iterable[int]) -> Iterator[str]:
-    """Yield the sorted numbers as SQL lists of limited length."""
-    ordered = sorted(numbers)
-    for start in range(0, len(ordered), _NUMBERS_PER_STATEMENT):
-        yield sql_number_list(ordered[start : start + _NUMBERS_PER_STATEMENT])
+    sql = f"SELECT {columns} WHERE id IN ({sql_marks(values)})"
+    return connection.execute(sql, values)

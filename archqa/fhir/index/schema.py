@@ -19,6 +19,7 @@ from pathlib import Path
 from sqlite3 import Connection
 
 from archqa.errors import InputError
+from archqa.fhir.index.sql import first_cell
 from archqa.fhir.request_budget import BudgetedConnection
 
 APPLICATION_ID = 0x61464852
@@ -189,7 +190,7 @@ def remove_if_empty(path: Path) -> None:
     ):
         connection.execute("BEGIN IMMEDIATE")
         query = "SELECT EXISTS (SELECT 1 FROM resource)"
-        if not connection.execute(query).fetchone()[0]:
+        if not first_cell(connection, query):
             path.unlink(missing_ok=True)
 
 
@@ -197,8 +198,9 @@ def create_tables(connection: Connection) -> None:
     """Create the tables."""
     for name, columns in TABLE_COLUMNS.items():
         without_rowid = " WITHOUT ROWID" if name in _WITHOUT_ROWID else ""
-        sql = f"CREATE TABLE IF NOT EXISTS main.{name} ({columns}){without_rowid}"
-        connection.execute(sql)
+        connection.execute(
+            f"CREATE TABLE IF NOT EXISTS main.{name} ({columns}){without_rowid}"
+        )
 
 
 def create_indexes(connection: Connection) -> None:
@@ -229,7 +231,7 @@ def fingerprint() -> str:
 
 def _initialise(connection: Connection) -> None:
     """Make an empty file a record; leave any other file unchanged."""
-    if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+    if first_cell(connection, "SELECT count(*) FROM sqlite_master"):
         return
     connection.execute("PRAGMA page_size = 8192")
     connection.execute("BEGIN IMMEDIATE")
@@ -243,18 +245,18 @@ def _initialise(connection: Connection) -> None:
 
 def _check(connection: Connection, path: Path) -> None:
     """Raise `InputError` unless the file is a record of this version."""
-    if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
+    if first_cell(connection, "PRAGMA application_id") != APPLICATION_ID:
         raise InputError(
             path, [": is no record of archqa."], "Name another file, or a new one."
         )
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    version = first_cell(connection, "PRAGMA user_version")
     sql = "SELECT value FROM setting WHERE name = 'parameters'"
-    parameters = connection.execute(sql).fetchone()
-    if version != VERSION or parameters != (fingerprint(),):
-        fix = (
-            "Load the data again into a new file: archqa fhir load DIR --into record.db"
+    if version != VERSION or first_cell(connection, sql) != fingerprint():
+        raise InputError(
+            path,
+            [": was made by another version of archqa."],
+            "Load the data again into a new file: archqa fhir load DIR --into record.db",
         )
-        raise InputError(path, [": was made by another version of archqa."], fix)
 
 
 def _create_private_file(path: Path) -> None:

@@ -23,6 +23,7 @@ from archqa.fhir.index.other_versions import (
     is_of_other_version,
     r4_type,
 )
+from archqa.fhir.record import member_of
 from archqa.fhir.values.element_types import malformed_element
 from archqa.fhir.values.json_text import is_nested_deeper, items, members, parse
 from archqa.fhir.values.references import (
@@ -319,8 +320,7 @@ def _patient_of(parsed: ParsedResource) -> str:
 
 def _purpose(entry: dict[str, Any]) -> str:
     """Return what an entry without a resource is for: its method, or `response`."""
-    request = entry.get("request")
-    method = request.get("method") if isinstance(request, dict) else None
+    method = member_of(entry.get("request"), "method")
     if isinstance(method, str) and method in _METHODS:
         return method
     return "response" if "response" in entry else "without a request"
@@ -361,17 +361,15 @@ def _with_id(
         return parsed
     full_url = entry.get("fullUrl")
     new_id = re.split("[/:]", full_url)[-1] if isinstance(full_url, str) else ""
-    request = entry.get("request")
-    if (
-        full_url is None
-        and isinstance(request, dict)
-        and request.get("method") == "POST"
-    ):
+    if full_url is None and member_of(entry.get("request"), "method") == "POST":
         new_id = str(uuid.uuid5(_NEW_IDS, f"{index} {parsed.text}"))
     if not _ID.fullmatch(new_id):
         return parsed
-    text = f'{{"id": "{new_id}", {parsed.text.lstrip()[1:]}'
-    return ParsedResource(text, {"id": new_id, **resource}, parsed.urn_targets)
+    return ParsedResource(
+        f'{{"id": "{new_id}", {parsed.text.lstrip()[1:]}',
+        {"id": new_id, **resource},
+        parsed.urn_targets,
+    )
 
 
 def _urn_targets(entries: Iterable[Any]) -> dict[str, ReferenceTarget]:

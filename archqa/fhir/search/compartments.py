@@ -16,18 +16,18 @@ from sqlite3 import Connection
 from archqa.fhir.index.reference_graph import (
     resources_of_targets,
     resources_referencing,
-    sql_number_list,
     targets_referenced_by,
     targets_referenced_by_patients,
 )
 from archqa.fhir.index.schema import SHARED
+from archqa.fhir.index.sql import first_column, sql_number_list
 from archqa.fhir.record import FhirError
 from archqa.fhir.search.value_clauses import any_of, reference_clause
+from archqa.fhir.values.names import names_by_key
 from archqa.fhir.values.references import RequestPath
 from archqa.fhir.values.resource_types import check_resource_type
 from archqa.fhir.values.search_parameters import (
     R4_COMPARTMENTS,
-    compartment_members,
     member_paths,
     parameters,
 )
@@ -65,7 +65,7 @@ def search_within(path: RequestPath) -> Params:
         is_member = name in parameters(resource_type)
     else:
         # `context` may refer to an episode of care as well, so that an encounter has its type.
-        names = compartment_members(compartment).get(resource_type, ())
+        names = names_by_key(compartment).get(resource_type, ())
         name, value = "".join(names[:1]), f"{compartment}/{path.id}"
         is_member = name != ""
         if is_member and not member_paths(compartment, resource_type):
@@ -85,15 +85,15 @@ def _no_search(message: str) -> FhirError:
 def patient_targets(connection: Connection, patients: Iterable[str]) -> list[int]:
     """Return the numbers of the targets that name these patients: `Patient/id` and `id`."""
     where = any_of([reference_clause(patient, ("Patient",)) for patient in patients])
-    rows = connection.execute(f"SELECT x.t FROM target x WHERE {where.sql}", where.args)
-    return [t for (t,) in rows]
+    sql = f"SELECT x.t FROM target x WHERE {where.sql}"
+    return first_column(connection, sql, where.args)
 
 
 def patient_resources(connection: Connection, patient: str) -> list[int]:
     """Return the number of the Patient resource in a list, which is empty if there is none."""
     type_id = "(SELECT k FROM type WHERE name = 'Patient')"
     sql = f"SELECT n FROM resource WHERE id = ? AND type = {type_id}"
-    return [n for (n,) in connection.execute(sql, (patient,))]
+    return first_column(connection, sql, (patient,))
 
 
 def owner_elements(connection: Connection) -> dict[int, str]:
@@ -108,8 +108,9 @@ def owner_elements(connection: Connection) -> dict[int, str]:
 
 def reference_elements(connection: Connection) -> list[tuple[int, str, str]]:
     """Return number, type and path of the elements that are references."""
-    sql = "SELECT p, type, path FROM element WHERE kind = 'reference'"
-    return connection.execute(sql).fetchall()
+    return connection.execute(
+        "SELECT p, type, path FROM element WHERE kind = 'reference'"
+    ).fetchall()
 
 
 def resources_about(connection: Connection, patient: str) -> set[int]:
@@ -123,7 +124,7 @@ def resources_about(connection: Connection, patient: str) -> set[int]:
 def members_of_encounter(connection: Connection, encounter: str) -> set[int]:
     """Return the numbers of the resources in the compartment of an encounter, but itself."""
     sql = "SELECT t FROM target WHERE id = ? AND type IN ('Encounter', '')"
-    targets = [t for (t,) in connection.execute(sql, (encounter,))]
+    targets = first_column(connection, sql, (encounter,))
     elements = []
     for p, resource_type, path in reference_elements(connection):
         if path in member_paths("Encounter", resource_type):
@@ -133,8 +134,10 @@ def members_of_encounter(connection: Connection, encounter: str) -> set[int]:
 
 def resources_shared_by(connection: Connection, patients: Iterable[int]) -> set[int]:
     """Return the shared resources that are about any of these patients."""
-    sql = "SELECT name FROM setting WHERE name >= ? AND name < ?"
-    names = connection.execute(sql, (SHARED, f"{SHARED}\U0010ffff")).fetchall()
+    names = connection.execute(
+        "SELECT name FROM setting WHERE name >= ? AND name < ?",
+        (SHARED, f"{SHARED}\U0010ffff"),
+    ).fetchall()
     types = {name.removeprefix(SHARED) for (name,) in names}
     if not types:
         return set()

@@ -16,6 +16,7 @@ from typing import Any, Self
 
 from archqa.fhir.index import reference_graph
 from archqa.fhir.index.blobs import ResourceReader
+from archqa.fhir.index.sql import first_column, sql_marks, sql_parts
 from archqa.fhir.record import FhirError, Page
 from archqa.fhir.search.compartments import (
     has_owner,
@@ -142,9 +143,7 @@ def fetch_everything(
             if not own:
                 raise FhirError("There is no such patient.", 404, "not-found")
             referenced: set[int] = set()
-            for (resource_type,) in connection.execute(
-                "SELECT name FROM type"
-            ).fetchall():
+            for resource_type in first_column(connection, "SELECT name FROM type"):
                 if not has_owner(resource_type):
                     referenced |= resources_reached(connection, owner.id, resource_type)
             about = resources_about(connection, owner.id)
@@ -193,7 +192,7 @@ def _resources_of_encounter(connection: Connection, encounter: str) -> Iterable[
                 if target is not None:
                     targets.add(target)
         # References by `urn:uuid:` within a bundle are resolved in the index.
-        for part in reference_graph.sql_parts(new):
+        for part in sql_parts(new):
             references = f"SELECT t FROM reference WHERE n IN ({part})"
             rows = connection.execute(
                 f"SELECT type, id FROM target WHERE t IN ({references})"
@@ -205,7 +204,7 @@ def _resources_of_encounter(connection: Connection, encounter: str) -> Iterable[
         referenced |= latest
         # What belongs to no patient may refer to more.
         new = set()
-        for part in reference_graph.sql_parts(latest):
+        for part in sql_parts(latest):
             types = "SELECT r.n, k.name FROM resource r JOIN type k ON k.k = r.type"
             for n, resource_type in connection.execute(
                 f"{types} WHERE r.n IN ({part})"
@@ -228,11 +227,10 @@ def _passes(connection: Connection, n: int, request: EverythingRequest) -> bool:
         return True
     start = EARLIEST if request.start is None else request.start
     end = LATEST if request.end is None else request.end
-    marks = ", ".join("?" * len(_NOT_CARE))
     sql = (
         "SELECT count(*), ifnull(max(x.low < ? AND x.high > ?), 0)"
         " FROM date x JOIN element e ON e.p = x.p"
-        f" WHERE x.n = ? AND e.path NOT IN ({marks})"
+        f" WHERE x.n = ? AND e.path NOT IN ({sql_marks(_NOT_CARE)})"
     )
     date_count, overlaps = connection.execute(
         sql, (end, start, n, *_NOT_CARE)

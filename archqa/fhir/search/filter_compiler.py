@@ -14,8 +14,8 @@ from dataclasses import replace
 from sqlite3 import Connection
 from typing import NamedTuple
 
-from archqa.fhir.index.reference_graph import sql_number_list
 from archqa.fhir.index.schema import RESOURCE_OF_ITEM_SQL, SHARED, UNINDEXED
+from archqa.fhir.index.sql import first_cell, first_column, sql_marks, sql_number_list
 from archqa.fhir.profile import Profile
 from archqa.fhir.record import FhirError
 from archqa.fhir.search import value_clauses
@@ -142,18 +142,16 @@ class FilterCompiler:
         return compiled
 
     def _has_setting(self, name: str) -> bool:
-        row = self._connection.execute(
-            "SELECT 1 FROM setting WHERE name = ?", (name,)
-        ).fetchone()
-        return row is not None
+        sql = "SELECT 1 FROM setting WHERE name = ?"
+        return first_cell(self._connection, sql, (name,)) is not None
 
     def element_ids_sql(self, resource_type: str, parameter: Parameter) -> str:
         """Return the numbers of a parameter's elements as SQL: `1, 5`."""
-        marks = ", ".join("?" * len(parameter.elements))
-        where = f"type = ? AND kind = ? AND used AND path IN ({marks})"
+        paths = sql_marks(parameter.elements)
+        where = f"type = ? AND kind = ? AND used AND path IN ({paths})"
         args = (resource_type, parameter.kind.value, *parameter.elements)
-        rows = self._connection.execute(f"SELECT p FROM element WHERE {where}", args)
-        return sql_number_list(p for (p,) in rows)
+        sql = f"SELECT p FROM element WHERE {where}"
+        return sql_number_list(first_column(self._connection, sql, args))
 
     def _in_all_schemas(self, select: SqlClause) -> SqlClause:
         """Return the same SELECT over all schemas: the file and, in an overlay, memory."""
@@ -171,9 +169,10 @@ class FilterCompiler:
         """Compile the existence of an index row that passes a condition."""
         table = INDEX_TABLES[kind]
         where = f"x.n = r.n AND x.p IN ({element_ids}) AND ({condition.sql})"
-        predicate = f"EXISTS (SELECT 1 FROM here.{table} x WHERE {where})"
         return CompiledFilter(
-            predicate=SqlClause(predicate, condition.args),
+            predicate=SqlClause(
+                f"EXISTS (SELECT 1 FROM here.{table} x WHERE {where})", condition.args
+            ),
             driver=self._driver(kind, element_ids, condition),
             driver_rank=0 if kind is Kind.TOKEN else 1,
             patient_scoped=self.patients is not None,
@@ -186,8 +185,10 @@ class FilterCompiler:
         condition: SqlClause,
     ) -> SqlClause:
         where = f"x.p IN ({element_ids}){self._patient_scope_sql()}"
-        sql = f"SELECT x.n FROM here.{INDEX_TABLES[kind]} x WHERE {where} AND ({condition.sql})"
-        return SqlClause(sql, condition.args)
+        return SqlClause(
+            f"SELECT x.n FROM here.{INDEX_TABLES[kind]} x WHERE {where} AND ({condition.sql})",
+            condition.args,
+        )
 
     def _patient_scope_sql(self) -> str:
         """Return the condition that an index row is about the search's only patient, if any."""
@@ -223,7 +224,7 @@ class FilterCompiler:
                         parameter,
                         value,
                         wall_clock=self._profile.wall_clock,
-                        max_duration=int(self._connection.execute(sql).fetchone()[0]),
+                        max_duration=first_cell(self._connection, sql),
                     )
                 case Kind.REFERENCE:
                     condition = value_clauses.reference_clause(value, targets)
@@ -251,8 +252,9 @@ class FilterCompiler:
             condition = self._code_condition(
                 search_filter.parameter, value, element_ids
             )
-            sql = f"SELECT t FROM term x WHERE {condition.sql}"
-            for (t,) in self._connection.execute(sql, condition.args):
+            for (t,) in self._connection.execute(
+                f"SELECT t FROM term x WHERE {condition.sql}", condition.args
+            ):
                 terms[t] = None
         if terms or not clauses:
             clauses.append(SqlClause(f"x.t IN ({sql_number_list(terms)})"))
@@ -294,8 +296,8 @@ class FilterCompiler:
             f"SELECT x.t FROM here.token x WHERE {where}", condition.args
         )
         select = self._in_all_schemas(select)
-        row = self._connection.execute(f"{select.sql} LIMIT 1", select.args).fetchone()
-        return row is not None
+        sql = f"{select.sql} LIMIT 1"
+        return first_cell(self._connection, sql, select.args) is not None
 
     def _compile_composite(
         self, resource_type: str, search_filter: Filter
@@ -352,8 +354,10 @@ class FilterCompiler:
             )
             clauses.append(condition)
         number = "y.n" if group == THE_RESOURCE else RESOURCE_OF_ITEM_SQL.format("y.n")
-        sql = f"SELECT {number} AS n FROM ({items}) y WHERE {' AND '.join(tests)}"
-        return SqlClause(sql, joined_args(clauses))
+        return SqlClause(
+            f"SELECT {number} AS n FROM ({items}) y WHERE {' AND '.join(tests)}",
+            joined_args(clauses),
+        )
 
     def _compile_words(
         self, resource_type: str, search_filter: Filter
@@ -416,10 +420,8 @@ class FilterCompiler:
             return select
         select = self._in_all_schemas(select)
         limit = f"LIMIT {MAX_STEP_RESOURCES + 1}"
-        rows = self._connection.execute(
-            f"SELECT * FROM ({select.sql}) {limit}", select.args
-        )
-        values = [value for (value,) in rows]
+        sql = f"SELECT * FROM ({select.sql}) {limit}"
+        values = first_column(self._connection, sql, select.args)
         if len(values) > MAX_STEP_RESOURCES:
             problem = f"A step of the chain finds more than {MAX_STEP_RESOURCES} {resource_type}s."
             raise FhirError(f"{problem} Ask for fewer at its end.", 400, "too-costly")
@@ -444,8 +446,10 @@ class FilterCompiler:
                 f"r.n IN ({compiled.driver.sql})", compiled.driver.args
             )
         where = f"r.type = {_TYPE_ID_SQL} AND {condition.sql}"
-        sql = f"SELECT r.{column} FROM here.resource r WHERE {where}"
-        return SqlClause(sql, (resource_type, *condition.args))
+        return SqlClause(
+            f"SELECT r.{column} FROM here.resource r WHERE {where}",
+            (resource_type, *condition.args),
+        )
 
     def compile_referenced_by(
         self, resource_type: str, patients: tuple[str, ...]
@@ -454,9 +458,8 @@ class FilterCompiler:
 
         References within the type are followed, such as from a mix to its ingredients.
         """
-        targets_of_patients = patient_targets(self._connection, patients)
         targets = reachable_targets(
-            self._connection, resource_type, targets_of_patients
+            self._connection, resource_type, patient_targets(self._connection, patients)
         )
         return _compile_targets(resource_type, SqlClause(sql_number_list(targets)))
 
@@ -470,13 +473,15 @@ def _compile_common(resource_type: str, search_filter: Filter) -> CompiledFilter
         ids = tuple(
             unescape(value).strip().rpartition("|")[2] for value in search_filter.values
         )
-        marks = ", ".join("?" * len(ids))
+        marks = sql_marks(ids)
         if search_filter.modifier == "not":
             return CompiledFilter(SqlClause(f"r.id NOT IN ({marks})", ids))
-        driver = f"SELECT n FROM here.resource WHERE id IN ({marks}) AND type = {_TYPE_ID_SQL}"
         return CompiledFilter(
             predicate=SqlClause(f"r.id IN ({marks})", ids),
-            driver=SqlClause(driver, (*ids, resource_type)),
+            driver=SqlClause(
+                f"SELECT n FROM here.resource WHERE id IN ({marks}) AND type = {_TYPE_ID_SQL}",
+                (*ids, resource_type),
+            ),
             driver_rank=0,
         )
     clauses = []
@@ -493,8 +498,11 @@ def _compile_common(resource_type: str, search_filter: Filter) -> CompiledFilter
         "SELECT r.updated AS low, r.updated + 1 AS high,"
         " r.updated AS low_utc, r.updated + 1 AS high_utc"
     )
-    predicate = f"EXISTS (SELECT 1 FROM ({row}) x WHERE {condition.sql})"
-    return CompiledFilter(SqlClause(predicate, condition.args))
+    return CompiledFilter(
+        SqlClause(
+            f"EXISTS (SELECT 1 FROM ({row}) x WHERE {condition.sql})", condition.args
+        )
+    )
 
 
 def _compile_targets(resource_type: str, targets: SqlClause) -> CompiledFilter:
@@ -502,9 +510,10 @@ def _compile_targets(resource_type: str, targets: SqlClause) -> CompiledFilter:
     where = f"type IN (?, '') AND t IN ({targets.sql})"
     ids = f"SELECT id FROM target WHERE {where}"
     args = (resource_type, *targets.args)
-    driver = (
-        f"SELECT n FROM here.resource WHERE type = {_TYPE_ID_SQL} AND id IN ({ids})"
-    )
     return CompiledFilter(
-        SqlClause(f"r.id IN ({ids})", args), SqlClause(driver, (resource_type, *args))
+        SqlClause(f"r.id IN ({ids})", args),
+        SqlClause(
+            f"SELECT n FROM here.resource WHERE type = {_TYPE_ID_SQL} AND id IN ({ids})",
+            (resource_type, *args),
+        ),
     )

@@ -224,11 +224,10 @@ class Query:
 def entry_of(resource: StoredResource, subset: Subset, mode: str = "match") -> Entry:
     """Return the entry for a resource, or for the part of it that is asked for."""
     check_budget()
-    text = part_of_resource(resource.text, resource.type, subset)
     return Entry(
         resource.type,
         resource.id,
-        text,
+        part_of_resource(resource.text, resource.type, subset),
         mode,
     )
 

@@ -33,6 +33,7 @@ from archqa.fhir.search.result_parameters import (
     check_subset,
 )
 from archqa.fhir.search.value_clauses import check_value, uris_above
+from archqa.fhir.values.names import names_in
 from archqa.fhir.values.references import parse_reference
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, did_you_mean
 from archqa.fhir.values.search_parameters import Kind, Parameter, has_texts, parameters
@@ -52,12 +53,7 @@ _MAX_LISTED_LENGTH = 400
 _MAX_MISTAKES = 5
 """Mistakes of a search that are reported."""
 
-_UNSUPPORTED_IN_R4 = frozenset(
-    {
-        *("_content", "_filter", "_list", "_query", "_text", "_type"),
-        *("_contained", "_containedType"),
-    }
-)
+_UNSUPPORTED_IN_R4 = names_in("unsupported parameters")
 """Parameters that R4 has for every type, some of which this server does not have."""
 
 _MODIFIERS = {

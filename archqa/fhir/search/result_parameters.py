@@ -20,6 +20,7 @@ from archqa.fhir.search.query import (
     UnsupportedFeature,
     UnsupportedParameter,
 )
+from archqa.fhir.values.names import names_in
 from archqa.fhir.values.resource_types import (
     R4_RESOURCE_TYPES,
     did_you_mean,
@@ -30,22 +31,7 @@ from archqa.fhir.values.search_parameters import Kind, Parameter, parameters
 from archqa.fhir.values.text import quotable
 from archqa.fhir.values.urls import split_unescaped
 
-RESULT_PARAMETERS = frozenset(
-    {
-        "_count",
-        "_offset",
-        "_sort",
-        "_include",
-        "_include:iterate",
-        "_revinclude",
-        "_revinclude:iterate",
-        "_elements",
-        "_summary",
-        "_total",
-        "_format",
-        "_pretty",
-    }
-)
+RESULT_PARAMETERS = names_in("result parameters")
 
 NAME_LISTS = frozenset({"_sort", "_elements"})
 """Control parameters whose value is a list of names, which may be empty."""
@@ -58,31 +44,7 @@ JSON_TYPES = (FHIR_JSON, "application/json", "text/json")
 """Media types that the server can send, the preferred one first."""
 
 _JSON_FORMATS = frozenset({"json", "application/json+fhir", *JSON_TYPES})
-_OTHER_FORMATS = frozenset(
-    {
-        *(
-            "xml",
-            "text/xml",
-            "application/xml",
-            "application/fhir+xml",
-            "application/xml+fhir",
-        ),
-        *(
-            "ttl",
-            "turtle",
-            "text/turtle",
-            "application/fhir+turtle",
-            "application/x-turtle",
-        ),
-        *(
-            "html",
-            "text/html",
-            "ndjson",
-            "application/ndjson",
-            "application/fhir+ndjson",
-        ),
-    }
-)
+_OTHER_FORMATS = names_in("other formats")
 _FHIR_VERSIONS = {"", "4.0", "4.0.1"}
 
 _SUMMARIES = ("count", "data", "false", "text", "true")

@@ -11,6 +11,7 @@ from sqlite3 import Connection
 
 from archqa.fhir.index import reference_graph
 from archqa.fhir.index.blobs import ResourceReader
+from archqa.fhir.index.sql import first_cell, sql_number_list
 from archqa.fhir.profile import Profile
 from archqa.fhir.record import Entry, FhirError, Page, operation_outcome
 from archqa.fhir.request_budget import current_budget
@@ -199,8 +200,8 @@ class Searcher:
                 compiled for compiled in filters if not compiled.is_patient_scope
             ]
         sql = "SELECT k FROM type WHERE name = ?"
-        row = self._connection.execute(sql, (query.type,)).fetchone()
-        clauses = [SqlClause(f"r.type = {row[0] if row else 0}")]
+        type_id = first_cell(self._connection, sql, (query.type,)) or 0
+        clauses = [SqlClause(f"r.type = {type_id}")]
         for compiled in filters:
             if compiled.driver is not None and compiled in drivers:
                 driver = compiled.driver
@@ -228,7 +229,7 @@ class Searcher:
             limit = _DRIVER_RATIO * smallest + 1
             sql = f"SELECT count(*) FROM (SELECT 1 FROM ({driver.sql}) LIMIT {limit})"
             sql = with_schema(sql, self._schemas[0])
-            (size,) = self._connection.execute(sql, driver.args).fetchone()
+            size = first_cell(self._connection, sql, driver.args)
             sizes.append((size, candidate))
             smallest = min(smallest, size)
         if len(sizes) == 1:
@@ -315,10 +316,8 @@ class Searcher:
             sql = f"SELECT count(*) FROM here.resource r WHERE {where.sql}"
             total = 0
             for schema in self._schemas:
-                row = self._connection.execute(
-                    with_schema(sql, schema), where.args
-                ).fetchone()
-                total += int(row[0])
+                sql_of_schema = with_schema(sql, schema)
+                total += first_cell(self._connection, sql_of_schema, where.args)
             self._totals[where] = total
         return self._totals[where]
 
@@ -421,4 +420,4 @@ def _included_elements(connection: Connection, include: Include) -> str:
             )
         if is_included:
             numbers.append(p)
-    return reference_graph.sql_number_list(numbers)
+    return sql_number_list(numbers)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from sqlite3 import Connection
 
-from archqa.fhir.index.reference_graph import sql_number_list
+from archqa.fhir.index.sql import first_column, sql_number_list
 from archqa.fhir.record import CodeCount
 from archqa.fhir.search.compartments import (
     has_owner,
@@ -109,7 +109,7 @@ def units_of_codes(
     terms: list[int] = []
     for system, code in codes:
         sql = "SELECT t FROM term WHERE code = ? AND ifnull(system, '') = ?"
-        terms += [t for (t,) in connection.execute(sql, (code, system))]
+        terms += first_column(connection, sql, (code, system))
     code_element = _element(connection, "token", "code")
     value_element = _element(connection, "quantity", "valueQuantity")
     units: set[int] = set()
@@ -120,7 +120,7 @@ def units_of_codes(
             f" AND t IN ({sql_number_list(terms)}) LIMIT {_MAX_RESULTS}) k ON k.n = q.n"
             f" WHERE q.p IN ({value_element})"
         )
-        units.update(t for (t,) in connection.execute(with_schema(sql, schema)))
+        units.update(first_column(connection, with_schema(sql, schema)))
     names = f"SELECT code, display FROM term WHERE t IN ({sql_number_list(units)})"
     return {name for row in connection.execute(names) for name in row if name}
 
@@ -128,4 +128,4 @@ def units_of_codes(
 def _element(connection: Connection, kind: str, path: str) -> str:
     """Return the number of an element of Observation, as SQL."""
     sql = "SELECT p FROM element WHERE type = 'Observation' AND kind = ? AND path = ?"
-    return sql_number_list(p for (p,) in connection.execute(sql, (kind, path)))
+    return sql_number_list(first_column(connection, sql, (kind, path)))

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+from archqa.fhir.index.sql import sql_marks
 from archqa.fhir.record import FhirError
 from archqa.fhir.values import dates
 from archqa.fhir.values.dates import TimeRange
@@ -205,8 +206,12 @@ def amount_clause(parameter: Parameter, value: str) -> SqlClause:
     if not system and not code:
         return amount
     if not system:  # The code may also be the unit's text.
-        sql = "(code = ? OR (words = ? AND display = ?))"
-        where = [SqlClause(sql, (code, normalise_text(code), code))]
+        where = [
+            SqlClause(
+                "(code = ? OR (words = ? AND display = ?))",
+                (code, normalise_text(code), code),
+            )
+        ]
     else:
         where = [SqlClause("system = ?", (system,))]
         if code:
@@ -256,8 +261,10 @@ def string_clause(value: str, modifier: str) -> SqlClause:
 
 def word_clause(prefix: str) -> SqlClause:
     """Compare with the start of any word of a string."""
-    sql = "(substr(x.folded, 1, ?) = ? OR instr(x.folded, ?) > 0)"
-    return SqlClause(sql, (len(prefix), prefix, f" {prefix}"))
+    return SqlClause(
+        "(substr(x.folded, 1, ?) = ? OR instr(x.folded, ?) > 0)",
+        (len(prefix), prefix, f" {prefix}"),
+    )
 
 
 def uri_clause(value: str, modifier: str) -> SqlClause:
@@ -271,7 +278,7 @@ def uri_clause(value: str, modifier: str) -> SqlClause:
         )
     elif modifier == "above":
         uris = uris_above(uri)
-        where = SqlClause(f"code IN ({', '.join('?' * len(uris))})", tuple(uris))
+        where = SqlClause(f"code IN ({sql_marks(uris)})", tuple(uris))
     else:
         where = SqlClause("code = ?", (uri,))
     return term_clause(all_of([SqlClause("system IS NULL"), where]))
@@ -309,9 +316,10 @@ def reference_clause(value: str, allowed_types: tuple[str, ...]) -> SqlClause:
     types = (target.type,) if target.type else allowed_types
     if not types:
         return SqlClause("x.t IN (SELECT t FROM target WHERE id = ?)", (target.id,))
-    marks = ", ".join("?" * (len(types) + 1))
-    sql = f"x.t IN (SELECT t FROM target WHERE id = ? AND type IN ({marks}))"
-    return SqlClause(sql, (target.id, *types, ""))
+    return SqlClause(
+        f"x.t IN (SELECT t FROM target WHERE id = ? AND type IN ({sql_marks(types)}, ''))",
+        (target.id, *types),
+    )
 
 
 def token_clause(value: str, *, ignore_case: bool = False) -> SqlClause:

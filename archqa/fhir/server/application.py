@@ -102,8 +102,9 @@ class BodyReader:
         """
         length = headers.get("content-length", "")
         is_number = length.isascii() and length.isdecimal() and len(length) < 20
-        limit = f"A body may have at most {self.max_bytes} bytes."
-        too_long = FhirError(limit, 413, "too-long")
+        too_long = FhirError(
+            f"A body may have at most {self.max_bytes} bytes.", 413, "too-long"
+        )
         if is_number and int(length) > self.max_bytes:
             raise too_long
         coding = headers.get("content-encoding", "").strip().lower()
@@ -210,7 +211,7 @@ class ChunkSender:
         """Send all chunks as the body. If that fails the body has no end, as clients notice."""
         try:
             while True:
-                budget = RequestBudget(CHUNK_LIMITS.lasting(self._seconds))
+                budget = RequestBudget(replace(CHUNK_LIMITS, seconds=self._seconds))
                 making = run_request(
                     lambda: next(chunks, None),
                     budget,
@@ -314,8 +315,9 @@ class FhirApplication:
             time_limit = self._seconds * _WAIT_FACTOR
             return await asyncio.wait_for(self._respond(scope, receive), time_limit)
         except TimeoutError:
-            text = "The server is busy. Ask again, or for less."
-            return error_response(503, "throttled", text)
+            return error_response(
+                503, "throttled", "The server is busy. Ask again, or for less."
+            )
         except RequestCancelled:
             return error_response(503, "throttled", "The client has left.")
         except FhirError as error:

@@ -177,8 +177,9 @@ def reply_type(params: Params, headers: Headers, profile: Profile) -> str:
         if most_precise.quality > best_quality:
             best_type, best_quality = media_type, most_precise.quality
     if not best_type:
-        problem = f"Only JSON is supported: Accept: {FHIR_JSON}."
-        raise FhirError(problem, 406, "not-supported")
+        raise FhirError(
+            f"Only JSON is supported: Accept: {FHIR_JSON}.", 406, "not-supported"
+        )
     return profile.content_type.replace(FHIR_JSON, best_type)
 
 

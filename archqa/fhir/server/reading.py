@@ -52,11 +52,10 @@ def read(context: RequestContext) -> FhirResponse:
         ignored,
     )
     resource = _existing(context)
-    text = part_of_resource(resource.text, resource_type, subset)
     return _versioned(
         context,
         resource,
-        text,
+        part_of_resource(resource.text, resource_type, subset),
         ignored_header(ignored),
     )
 
@@ -71,10 +70,11 @@ def read_version(context: RequestContext) -> FhirResponse:
         raise FhirError(mistakes)
     resource = _existing(context)
     if resource.version != context.path.version:
-        message = (
-            f"The record has no such version of this {resource.type}, but its last one."
+        raise FhirError(
+            f"The record has no such version of this {resource.type}, but its last one.",
+            404,
+            "not-found",
         )
-        raise FhirError(message, 404, "not-found")
     return _versioned(
         context,
         resource,

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 from archqa.fhir.profile import ARCHQA, GCP, Profile
-from archqa.fhir.record import FhirError, Page
+from archqa.fhir.record import FhirError, Page, member_of
 from archqa.fhir.search.everything import EverythingRequest
 from archqa.fhir.search.query import without_ignored
 from archqa.fhir.search.searcher import outcome_entries
@@ -30,6 +30,7 @@ from archqa.fhir.server.negotiation import (
 )
 from archqa.fhir.values import dates
 from archqa.fhir.values.json_text import InvalidBody, parse_request_body
+from archqa.fhir.values.names import names_in
 from archqa.fhir.values.references import parse_path
 from archqa.fhir.values.text import quotable
 from archqa.fhir.values.urls import (
@@ -47,14 +48,7 @@ _EVERYTHING_PARAMETERS = {
     "Encounter": _EVERYTHING,
 }
 
-_HAPI_LINK = {
-    "_getpages",
-    "_getpagesoffset",
-    "_count",
-    "_format",
-    "_pretty",
-    "_bundletype",
-}
+_HAPI_LINK = names_in("hapi link")
 """The parameters of hapi's links."""
 
 
@@ -122,12 +116,11 @@ def everything(context: RequestContext) -> FhirResponse:
     known = _EVERYTHING_PARAMETERS[owner.type]
     all_params = [*context.params, *_operation_params(context)]
     check_formats(all_params)
-    subject = f"The $everything of {owner.type}"
     params, ignored = supported_parameters(
         context,
         all_params,
         known,
-        subject,
+        f"The $everything of {owner.type}",
     )
     request = EverythingRequest.from_params(_decode_page_token(params))
     largest = largest_page(context.profile)
@@ -173,12 +166,15 @@ def _operation_params(context: RequestContext) -> Params:
     if not isinstance(parts, list):
         raise FhirError("parameter must be a list.")
     if len(parts) > MAX_PARAMETERS:
-        limit = f"An operation takes at most {MAX_PARAMETERS} parameters."
-        raise FhirError(limit, 400, "too-costly")
+        raise FhirError(
+            f"An operation takes at most {MAX_PARAMETERS} parameters.",
+            400,
+            "too-costly",
+        )
     params: Params = []
     mistakes: list[str] = []
     for part in parts:
-        name = part.get("name") if isinstance(part, dict) else None
+        name = member_of(part, "name")
         if not isinstance(name, str) or not name:
             mistakes.append("A parameter needs a name.")
             continue

@@ -72,8 +72,7 @@ def find_handler(method: str, path: RequestPath) -> Handler:
         parts.append("_history/[version]")
     elif path.tail:
         parts.append("[type]" if path.tail in R4_RESOURCE_TYPES else path.tail)
-    shape = "/".join(part for part in (*parts, path.action) if part)
-    handlers = ROUTES.get(shape)
+    handlers = ROUTES.get("/".join(part for part in (*parts, path.action) if part))
     if handlers is None:
         raise _no_endpoint(path)
     handler = handlers.get("GET" if method == "HEAD" else method)
@@ -120,10 +119,11 @@ def _no_endpoint(path: RequestPath) -> FhirError:
         return FhirError(f"{problem} Supported: {supported}.", 404, "not-supported")
     is_type = path.type in R4_RESOURCE_TYPES
     if path.type == "_history" or (is_type and "_history" in str(path).split("/")):
-        message = (
-            "A history is not supported; Type/id/_history/version reads a version."
+        return FhirError(
+            "A history is not supported; Type/id/_history/version reads a version.",
+            404,
+            "not-supported",
         )
-        return FhirError(message, 404, "not-supported")
     try:
         search_within(path)
     except FhirError as error:
@@ -251,5 +251,8 @@ class FhirService:
         accepted = accepted_bodies(path)
         if media_type in accepted and is_our_version(version):
             return None
-        text = f"Send the body with Content-Type: {' or '.join(accepted)}."
-        return error_response(415, "not-supported", text)
+        return error_response(
+            415,
+            "not-supported",
+            f"Send the body with Content-Type: {' or '.join(accepted)}.",
+        )

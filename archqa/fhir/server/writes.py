@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 from archqa.fhir.index.blobs import StoredResource
-from archqa.fhir.record import FhirError, Resource
+from archqa.fhir.record import FhirError, Resource, member_of
 from archqa.fhir.request_budget import check_budget, forbid_streaming
 from archqa.fhir.server.capability import MAX_ENTRIES
 from archqa.fhir.server.context import FhirResponse, RequestContext
@@ -70,8 +70,11 @@ def create(context: RequestContext) -> FhirResponse:
         "A write",
     )
     if "if-none-exist" in context.headers:
-        problem = "A conditional create (If-None-Exist) is not supported."
-        raise FhirError(problem, 400, "not-supported")
+        raise FhirError(
+            "A conditional create (If-None-Exist) is not supported.",
+            400,
+            "not-supported",
+        )
     preference = preferred_return(context.headers)
     result = context.writer.post(
         context.path.type,
@@ -176,7 +179,7 @@ def _parse_bundle(body: str) -> tuple[str, list[_Entry | None]]:
 
 
 def _parse_entry(item: Any) -> _Entry | None:
-    request = item.get("request") if isinstance(item, dict) else None
+    request = member_of(item, "request")
     if not isinstance(request, dict):
         return None
     method, url, resource = (
@@ -359,8 +362,14 @@ class _Bundle:
             raise FhirError([error.text for error in errors], checked.status)
         if not self._is_compared:
             limit = f"the Bundle has more than {MAX_COMPARED} writes."
-            message = f"not compared with the record: {limit}"
-            findings = (*findings, Finding(level="info", path="", message=message))
+            findings = (
+                *findings,
+                Finding(
+                    level="info",
+                    path="",
+                    message=f"not compared with the record: {limit}",
+                ),
+            )
         if entry.method == "PUT":
             if entry.conditions:
                 _check_conditions(

@@ -20,6 +20,9 @@ SECOND = 1_000_000
 MINUTE = 60 * SECOND
 DAY = 24 * 60 * MINUTE
 
+_FIRST_DAY = datetime.datetime(1, 1, 1, tzinfo=datetime.UTC)
+"""As in Python's ordinals, this is day 1."""
+
 _DATE_TIME = re.compile(
     r"(\d{4})(?:-(\d\d)(?:-(\d\d)"
     r"(?:T(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?(Z|[+ -]\d\d:\d\d)?)?)?)?",
@@ -135,21 +138,15 @@ def period_range(start: str | None, end: str | None) -> TimeRange | None:
     if starts.low_utc >= ends.high_utc:
         return None
     # In the repeated hour of autumn the wall clock may show an end before the start.
-    high = max(ends.high, starts.low + 1)
     return TimeRange(
         starts.low,
-        high,
+        max(ends.high, starts.low + 1),
         starts.low_utc,
         ends.high_utc,
     )
 
 
-_OPEN = TimeRange(
-    EARLIEST,
-    LATEST,
-    EARLIEST,
-    LATEST,
-)
+_OPEN = _without_timezone(EARLIEST, LATEST)
 
 
 def utc_now_microseconds() -> int:
@@ -159,17 +156,10 @@ def utc_now_microseconds() -> int:
 
 def microseconds(moment: datetime.datetime) -> int:
     """Return a moment with a zone in UTC microseconds since 0001-01-01."""
-    utc = moment.astimezone(datetime.UTC)
-    midnight = utc.toordinal() * DAY
-    minutes = utc.hour * 60 + utc.minute
-    seconds = minutes * 60 + utc.second
-    return midnight + seconds * SECOND + utc.microsecond
+    return (moment - _FIRST_DAY) // datetime.timedelta(microseconds=1) + DAY
 
 
 def format_instant(moment: int) -> str:
     """Return UTC microseconds since 0001-01-01 as a FHIR instant with milliseconds."""
-    days, rest = divmod(moment, DAY)
-    date = datetime.date.fromordinal(days)
-    midnight = datetime.datetime.combine(date, datetime.time(), datetime.UTC)
-    instant = midnight + datetime.timedelta(microseconds=rest)
+    instant = _FIRST_DAY + datetime.timedelta(microseconds=moment - DAY)
     return instant.isoformat(timespec="milliseconds")

@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
+from archqa.fhir.record import member_of
 from archqa.fhir.values.dates import TimeRange, parse_time_range, period_range
-from archqa.fhir.values.references import ReferenceTarget, parse_reference
+from archqa.fhir.values.names import names_in
 from archqa.fhir.values.text import normalise_text
 
 PathGetter = Callable[[dict[str, Any]], Sequence[Any]]
@@ -25,19 +26,7 @@ _STEP = re.compile(r"(?:[^.(]|\([^()]*\))+")
 _FILTERED_STEP = re.compile(r"(\w+)\((?:(\w+)=)?([^()]+)\)")
 _NO_VALUES: tuple[Any, ...] = ()
 
-_NAME_AND_ADDRESS_PARTS = (
-    "text",
-    "family",
-    "given",
-    "prefix",
-    "suffix",
-    "line",
-    "city",
-    "district",
-    "state",
-    "postalCode",
-    "country",
-)
+_NAME_AND_ADDRESS_PARTS = names_in("parts of names")
 
 
 class CodedTerm(NamedTuple):
@@ -106,23 +95,12 @@ def extract_time_ranges(value: Any) -> Iterator[TimeRange]:
         for event in events if isinstance(events, list) else ():
             if isinstance(event, str):
                 yield from extract_time_ranges(event)
-        bounds = repeat.get("boundsPeriod") if isinstance(repeat, dict) else None
+        bounds = member_of(repeat, "boundsPeriod")
         if isinstance(bounds, dict) and ("start" in bounds or "end" in bounds):
             yield from extract_time_ranges(bounds)
         return
     if time_range is not None:
         yield time_range
-
-
-def extract_targets(value: Any) -> Iterator[ReferenceTarget]:
-    """Yield what a Reference points to.
-
-    References into the resource itself (`#…`) and mere identifiers point nowhere.
-    """
-    reference = value.get("reference") if isinstance(value, dict) else None
-    target = parse_reference(reference) if isinstance(reference, str) else None
-    if target is not None:
-        yield target
 
 
 def extract_strings(value: Any) -> Iterator[tuple[str, str]]:
@@ -208,7 +186,7 @@ def _number(value: Any) -> float | None:
 
 
 def _side(quantity: Any) -> float | None:
-    return _number(quantity.get("value")) if isinstance(quantity, dict) else None
+    return _number(member_of(quantity, "value"))
 
 
 @cache

@@ -7,13 +7,15 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
+from archqa.fhir.record import member_of
+from archqa.fhir.values.names import names_in
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES
 
 _LITERAL = re.compile(
     r"(?:.*/)?([A-Za-z]{1,64})/([A-Za-z0-9._-]{1,128})(?:/_history/[A-Za-z0-9._-]{1,64})?"
 )
 _CONDITIONAL = re.compile(r"(?:https?://.*/)?([A-Za-z]{1,64})(\?.+)", re.DOTALL)
-PATIENT_ELEMENTS = ("subject", "patient", "beneficiary", "individual", "for")
+PATIENT_ELEMENTS = names_in("patient elements")
 """Elements by which resources of R4 refer to the patient whom they are about."""
 
 _BARE_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
@@ -43,8 +45,11 @@ def parse_reference(reference: str) -> ReferenceTarget | None:
 
 
 def parse_reference_element(element: object) -> ReferenceTarget | None:
-    """Return the target of a Reference; None for an element that is none, or points nowhere."""
-    text = element.get("reference") if isinstance(element, dict) else None
+    """Return the target of a Reference; None for an element that is none, or points nowhere.
+
+    References into the resource itself (`#…`) and mere identifiers point nowhere.
+    """
+    text = member_of(element, "reference")
     return parse_reference(text) if isinstance(text, str) else None
 
 

@@ -71,13 +71,11 @@ def check_resource_type(name: str) -> None:
 ALWAYS = frozenset({"resourceType", "id", "meta", "implicitRules", "modifierExtension"})
 """Members that no part of a resource goes without: what it is, and what changes its meaning."""
 
-_OF_ALL_TYPES = (*sorted(ALWAYS), "language", "text", "contained", "extension")
-"""Elements of Resource and DomainResource (hl7.org/fhir/R4/domainresource.html)."""
-
 _TYPES_OF_ALL = (
     "id:String meta:Meta implicitRules:String language:String text:Narrative"
     " contained:Resource* extension:Extension* modifierExtension:Extension*"
 )
+"""Elements of Resource and DomainResource (hl7.org/fhir/R4/domainresource.html)."""
 
 _CHOICE = re.compile(r"(\w+)\[([\w,]+)\]")
 
@@ -100,9 +98,9 @@ class ResourceElements:
 @cache
 def resource_elements(resource_type: str) -> ResourceElements:
     """Return the elements of a type. Raises `KeyError` for a type that R4 does not have."""
-    members = dict(zip(_OF_ALL_TYPES, map(_single, _OF_ALL_TYPES), strict=True))
+    members: MembersByElement = {}
     columns = []
-    for cell in _cells()[resource_type]:
+    for cell in (*_cells()[resource_type], f"resourceType {_TYPES_OF_ALL}"):
         column: set[str] = set()
         columns.append(column)
         for element in cell.split():
@@ -118,7 +116,7 @@ def resource_elements(resource_type: str) -> ResourceElements:
                 members[member] = _single(member)
             members[name] = members[f"{name}[x]"] = frozenset(choices)
             column.update(choices)
-    mandatory, summary, _ = columns
+    mandatory, summary, *_ = columns
     return ResourceElements(
         mandatory=frozenset(mandatory),
         summary=frozenset(mandatory | summary),

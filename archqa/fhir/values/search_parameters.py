@@ -1,7 +1,7 @@
 """The search parameters of each type with elements and kinds, and those that make compartments.
 
 Sources: hl7.org/fhir/R4/searchparameter-registry.html in `search_parameters.tsv`,
-compartmentdefinition-encounter.html in `compartments.tsv`.
+compartmentdefinition-encounter.html in `names.tsv`.
 """
 
 from dataclasses import dataclass, replace
@@ -9,6 +9,7 @@ from enum import StrEnum
 from functools import cache
 
 from archqa.core.tables import TableRow, read_rows
+from archqa.fhir.values.names import names_by_key
 
 R4_COMPARTMENTS = ("Device", "Encounter", "Patient", "Practitioner", "RelatedPerson")
 """All compartments of R4. The table has the definitions of those that are supported by it."""
@@ -162,23 +163,13 @@ def is_concept_element(resource_type: str, path: str) -> bool:
     )
 
 
-@cache
-def compartment_members(compartment: str) -> dict[str, tuple[str, ...]]:
-    """Return the types in a compartment with their search parameters; empty if not supported."""
-    members = {}
-    for name, resource_type, names in read_rows("fhir/values/compartments.tsv", 3):
-        if name == compartment:
-            members[resource_type] = tuple(names.split())
-    return members
-
-
 def member_paths(compartment: str, resource_type: str) -> tuple[str, ...]:
     """Return the elements of a type that put it into a compartment.
 
     Empty if the type is not in it, or if this server has not the parameters that decide.
     """
     paths: list[str] = []
-    for name in compartment_members(compartment).get(resource_type, ()):
+    for name in names_by_key(compartment).get(resource_type, ()):
         parameter = parameters(resource_type).get(name)
         if parameter is None or parameter.kind is not Kind.REFERENCE:
             return ()

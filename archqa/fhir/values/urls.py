@@ -35,8 +35,10 @@ def is_plain_path(path: str) -> bool:
     return all(_PLAIN_SEGMENT.fullmatch(unquote(segment)) for segment in segments)
 
 
-def parse_search_url(url: str) -> tuple[str, Params]:
-    """Return path and parameters of a relative URL.
+def parse_search_url(
+    url: str, more: Mapping[str, Any] | Iterable[tuple[str, Any]] | None = None
+) -> tuple[str, Params]:
+    """Return path and parameters of a relative URL; `more` parameters follow them.
 
     A `&` before any `?` counts as `?`; repeated slashes count as one.
     Raises `FhirError` (414) for a URL that is too long.
@@ -48,7 +50,7 @@ def parse_search_url(url: str) -> tuple[str, Params]:
     if "\x00" in path:
         raise FhirError(_HAS_NUL)
     params = parse_query_string(parts[1]) if len(parts) > 1 else []
-    return path, params
+    return path, [*params, *flatten_params(more)]
 
 
 def parse_query_string(text: str) -> Params:

@@ -2,13 +2,12 @@
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Any
 
-from archqa.fhir.record import Record, Resource
+from archqa.fhir.record import Record, Resource, member_of
 from archqa.fhir.values.dates import LATEST, parse_time_range
 from archqa.fhir.values.element_types import is_well_formed
 from archqa.fhir.values.element_values import compile_path
-from archqa.fhir.values.references import parse_reference
+from archqa.fhir.values.references import parse_reference_element
 
 
 class EncounterKind(StrEnum):
@@ -33,9 +32,7 @@ def encounter_kind(encounter: Resource) -> EncounterKind:
     EMER too.
     """
     for identifier in compile_path("identifier")(encounter):
-        system = (
-            str(identifier.get("system", "")) if isinstance(identifier, dict) else ""
-        )
+        system = str(member_of(identifier, "system"))
         for suffix, kind in _KIND_BY_SYSTEM_SUFFIX.items():
             if system.endswith(suffix):
                 return kind
@@ -108,8 +105,7 @@ class Encounters:
         """Return the encounters that are part of a visit, such as its ICU stays."""
         parts = []
         for encounter in self.all:
-            reference = next(iter(compile_path("partOf.reference")(encounter)), None)
-            target = parse_reference(reference) if isinstance(reference, str) else None
+            target = parse_reference_element(encounter.get("partOf"))
             if target is not None and target.id == visit.get("id"):
                 parts.append(encounter)
         return Encounters(parts)
@@ -117,7 +113,6 @@ class Encounters:
 
 def _moment(encounter: Resource, end: str) -> int:
     """Return the start or end in microseconds on the wall clock; `LATEST` if it is absent."""
-    period = encounter.get("period")
-    text: Any = period.get(end) if isinstance(period, dict) else None
+    text = member_of(encounter.get("period"), end)
     time_range = parse_time_range(text) if isinstance(text, str) else None
     return time_range.low if time_range else LATEST

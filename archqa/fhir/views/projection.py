@@ -10,19 +10,10 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from archqa.fhir.record import Resource
+from archqa.fhir.values.names import names_in
 from archqa.fhir.views.resolver import Resolver, concept_name, display_name
 
-DROPPED = frozenset(
-    {
-        "text",
-        "meta",
-        "extension",
-        "modifierExtension",
-        "contained",
-        "implicitRules",
-        "language",
-    }
-)
+DROPPED = frozenset(names_in("dropped"))
 
 _PREFETCHED_PATHS = (
     "medicationReference",

@@ -6,10 +6,10 @@ Resources are fetched many at a time and cached.
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from archqa.fhir.record import Record, Resource
+from archqa.fhir.record import Record, Resource, member_of
 from archqa.fhir.values.element_types import is_well_formed
-from archqa.fhir.values.element_values import compile_path, extract_targets
-from archqa.fhir.values.references import ReferenceTarget, parse_reference
+from archqa.fhir.values.element_values import compile_path
+from archqa.fhir.values.references import ReferenceTarget, parse_reference_element
 
 _IDS_PER_SEARCH = 200
 """200 UUIDs make a URL of 7,400 characters, which servers accept."""
@@ -35,12 +35,9 @@ class Resolver:
 
     def resolve(self, reference: str | Any) -> Resource | None:
         """Return the target of a reference (text or Reference); None if the record lacks it."""
-        text = reference
-        if isinstance(reference, dict):
-            text = reference.get("reference")
-        if not isinstance(text, str):
-            return None
-        target = parse_reference(text)
+        if isinstance(reference, str):
+            reference = {"reference": reference}
+        target = parse_reference_element(reference)
         if target is None or not target.type:
             return None
         if target not in self._cache:
@@ -53,11 +50,11 @@ class Resolver:
         """Fetch and cache the targets of these References with few searches."""
         ids_by_type: dict[str, list[str]] = {}
         for reference in references:
-            for target in extract_targets(reference):
-                if target.type and target not in self._cache:
-                    self._cache[target] = None
-                    ids = ids_by_type.setdefault(target.type, [])
-                    ids.append(target.id)
+            target = parse_reference_element(reference)
+            if target and target.type and target not in self._cache:
+                self._cache[target] = None
+                ids = ids_by_type.setdefault(target.type, [])
+                ids.append(target.id)
         for resource_type, ids in ids_by_type.items():
             for start in range(0, len(ids), _IDS_PER_SEARCH):
                 some_ids = ids[start : start + _IDS_PER_SEARCH]
@@ -126,10 +123,7 @@ def display_name(resource: Resource) -> str:
 def _drug_name(resource: Resource) -> str | None:
     """Return the drug's name from its MIMIC identifier; None without such an identifier."""
     for identifier in compile_path("identifier")(resource):
-        if not isinstance(identifier, dict):
-            continue
-        system = str(identifier.get("system", ""))
-        if system.endswith(MEDICATION_NAME):
+        if str(member_of(identifier, "system")).endswith(MEDICATION_NAME):
             name = str(identifier.get("value", ""))
             return name.strip()
     return None

@@ -18,6 +18,7 @@ from archqa.fhir.index.batch import index_batch_of
 from archqa.fhir.index.blobs import ResourceReader
 from archqa.fhir.index.loading import Loader
 from archqa.fhir.index.sources import ParsedResource, invalid_resource_reason
+from archqa.fhir.index.sql import first_column
 from archqa.fhir.profile import Profile
 from archqa.fhir.record import FhirError, Resource
 from archqa.fhir.request_budget import BudgetedConnection
@@ -112,8 +113,8 @@ class Overlay(LocalRecord):
     def added(self) -> list[Resource]:
         """Return the additions, in order."""
         with self.read_session() as session:
-            rows = session.connection.execute("SELECT n FROM main.resource ORDER BY n")
-            numbers = [n for (n,) in rows]
+            sql = "SELECT n FROM main.resource ORDER BY n"
+            numbers = first_column(session.connection, sql)
             stored = ResourceReader(session.connection).fetch(numbers)
             return [json.loads(resource.text) for resource in stored]
 

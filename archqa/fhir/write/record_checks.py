@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from archqa.core.tables import read_rows
 from archqa.errors import ArchqaError
-from archqa.fhir.record import FhirError, Resource, objects_of
+from archqa.fhir.record import FhirError, Resource, member_of, objects_of
 from archqa.fhir.request_budget import (
     RequestBudget,
     RequestLimits,
@@ -113,11 +113,8 @@ def ordered_item(order: Resource, get_medication: GetMedication) -> OrderedItem:
     concept = order.get("medicationCodeableConcept") or order.get("code")
     codes = {*_concept_codes(concept)}
     names = {*_concept_names(concept)}
-    medication_reference = order.get("medicationReference")
-    reference = ""
-    if isinstance(medication_reference, dict):
-        text = medication_reference.get("reference")
-        reference = text if isinstance(text, str) else ""
+    text = member_of(order.get("medicationReference"), "reference")
+    reference = text if isinstance(text, str) else ""
     medication = None
     if reference.startswith("#"):
         for contained in objects_of(order, "contained"):
@@ -167,8 +164,7 @@ def doses(order: Resource) -> Iterator[Dose]:
     for number, instruction in enumerate(objects_of(order, "dosageInstruction")):
         per_day = _doses_a_day(instruction.get("timing"))
         for part, dose_and_rate in enumerate(objects_of(instruction, "doseAndRate")):
-            dose_range = dose_and_rate.get("doseRange")
-            high = dose_range.get("high") if isinstance(dose_range, dict) else None
+            high = member_of(dose_and_rate.get("doseRange"), "high")
             quantities = {
                 "doseQuantity": dose_and_rate.get("doseQuantity"),
                 "doseRange.high": high,
@@ -179,9 +175,8 @@ def doses(order: Resource) -> Iterator[Dose]:
                 value = _positive(quantity.get("value"), 0)
                 unit = quantity.get("code") or quantity.get("unit")
                 if value and isinstance(unit, str):
-                    place = f"dosageInstruction[{number}].doseAndRate[{part}].{path}"
                     yield Dose(
-                        place,
+                        f"dosageInstruction[{number}].doseAndRate[{part}].{path}",
                         value,
                         unit,
                         per_day,
@@ -270,7 +265,6 @@ def _daily_maxima() -> tuple[tuple[re.Pattern[str], DailyMaximum], ...]:
             rf"(?P<after>{joint}[a-z]{{4,}})?",
         )
         pattern = re.compile(rf"{before}\b(?:{drug})\b{after}")
-        text = f"{dose} {unit_name} of {names[0]}"
         maxima.append(
             (
                 pattern,
@@ -278,7 +272,7 @@ def _daily_maxima() -> tuple[tuple[re.Pattern[str], DailyMaximum], ...]:
                     names[0],
                     unit.quantity,
                     float(dose) * unit.size,
-                    text,
+                    f"{dose} {unit_name} of {names[0]}",
                 ),
             )
         )
@@ -412,13 +406,15 @@ class RecordChecks:
             if not values and sum(map(len, usual.values())) >= _MIN_DOSES:
                 yield _warning(dose.path, f"{others} have doses in other units.")
             elif len(values) >= _MIN_DOSES and value > _TIMES_HIGHEST * max(values):
-                highest = (
-                    f"is more than {_TIMES_HIGHEST} times the highest of {others}."
+                yield _warning(
+                    dose.path,
+                    f"is more than {_TIMES_HIGHEST} times the highest of {others}.",
                 )
-                yield _warning(dose.path, highest)
             elif len(values) >= _MIN_DOSES and value * _TIMES_LOWEST < min(values):
-                lowest = f"is less than a {_TIMES_LOWEST}th of the lowest of {others}."
-                yield _warning(dose.path, lowest)
+                yield _warning(
+                    dose.path,
+                    f"is less than a {_TIMES_LOWEST}th of the lowest of {others}.",
+                )
         maximum = daily_maximum(order, item)
         for dose in ordered if maximum is not None else ():
             quantity, value = dose.in_quantity()

@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 from archqa.core.value import FrozenModel
+from archqa.fhir.record import member_of
 from archqa.fhir.values.dates import parse_time_range
+from archqa.fhir.values.names import names_by_key, names_in
 from archqa.fhir.values.references import parse_reference_element
 from archqa.fhir.values.resource_types import did_you_mean
 
@@ -28,72 +30,18 @@ class Finding(FrozenModel):
         return f"{self.path}: {self.message}".removeprefix(": ")
 
 
-REQUIRED_ELEMENTS = {
-    "Observation": (
-        "status",
-        "code",
-        "category",
-        "subject",
-        "effectiveDateTime",
-        "value",
-    ),
-    "MedicationRequest": (
-        "status",
-        "intent",
-        "medication",
-        "subject",
-        "authoredOn",
-        "dosageInstruction",
-    ),
-    "ServiceRequest": ("status", "intent", "priority", "code", "subject", "authoredOn"),
-}
+REQUIRED_ELEMENTS = names_by_key("required")
 """The types that may be written with their required elements.
 
 `value` and `medication` are choices: any member whose name begins so.
 """
 
-_REQUEST_STATUSES = "draft active on-hold revoked completed entered-in-error unknown"
-_REQUEST_INTENTS = (
-    "order original-order reflex-order filler-order instance-order option"
-)
-_REQUEST_PRIORITIES = "routine urgent asap stat"
 
-VALUE_SETS = {
-    "Observation": {
-        "status": "registered preliminary final amended corrected cancelled entered-in-error"
-        " unknown",
-    },
-    "MedicationRequest": {
-        "status": "active on-hold cancelled completed entered-in-error stopped draft unknown",
-        "intent": f"proposal plan {_REQUEST_INTENTS}",
-        "priority": _REQUEST_PRIORITIES,
-    },
-    "ServiceRequest": {
-        "status": _REQUEST_STATUSES,
-        "intent": f"proposal plan directive {_REQUEST_INTENTS}",
-        "priority": _REQUEST_PRIORITIES,
-    },
-}
-"""The required bindings of each type (hl7.org/fhir/R4/terminologies.html#required)."""
-
-_CONCEPTS = {
-    "code",
-    "valueCodeableConcept",
-    "medicationCodeableConcept",
-    "route",
-    "method",
-    "site",
-}
-_CONCEPT_LISTS = {"category", "reasonCode", "interpretation"}
+_CONCEPTS = names_in("concepts")
+_CONCEPT_LISTS = names_in("lists of concepts")
 _LISTS = {"dosageInstruction", "doseAndRate"}
 _CHOICES = {"value", "medication"}
-_DATES = {
-    "effectiveDateTime",
-    "authoredOn",
-    "occurrenceDateTime",
-    "issued",
-    "effectiveInstant",
-}
+_DATES = names_in("dates")
 _TIME_WITH_ZONE = re.compile(r"[^T\n]*+T.*(?:Z|[+-]\d\d:\d\d)")
 
 
@@ -132,9 +80,8 @@ def _check_elements(resource: dict[str, Any], resource_type: str) -> Iterator[Fi
         is_excused = name == "value" and "dataAbsentReason" in resource
         if not (is_present or is_excused):
             yield _error(f"{name}[x]" if name in _CHOICES else name, "is required.")
-    for element, codes in VALUE_SETS[resource_type].items():
+    for element, allowed in names_by_key(f"values of {resource_type}").items():
         value = resource.get(element)
-        allowed = codes.split()
         if value is not None and value not in allowed:
             yield _error(element, f"must be one of {', '.join(allowed)}.")
     if not isinstance(resource.get("meta") or {}, dict):
@@ -192,7 +139,7 @@ def _check_member(name: str, value: Any, path: str) -> Iterator[Finding]:
 
 
 def _check_quantity(value: Any, path: str) -> Iterator[Finding]:
-    number = value.get("value") if isinstance(value, dict) else None
+    number = member_of(value, "value")
     if isinstance(number, bool) or not isinstance(number, int | float):
         yield _error(f"{path}.value", "must be a number.")
     elif not (value.get("unit") or value.get("code")):

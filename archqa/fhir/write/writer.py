@@ -79,8 +79,9 @@ class Writer:
         audit: AuditLog | None = None,
     ) -> None:
         if mode is WriteMode.APPLY and not isinstance(record, WritableRecord):
-            message = "Mode apply needs a record that can be added to: an Overlay, or a server."
-            raise FhirError(message)
+            raise FhirError(
+                "Mode apply needs a record that can be added to: an Overlay, or a server."
+            )
         self.record = record
         self.mode = mode
         self._audit = audit
