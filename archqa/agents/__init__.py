@@ -4,8 +4,9 @@ them.
 The names below are what plug-ins use. They are imported when they are used first.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from archqa.core.public_names import imported_on_use
 
 if TYPE_CHECKING:
     from archqa.agents.agent import (
@@ -29,8 +30,6 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module 'archqa.agents' has no attribute {name!r}")
-    module = "model_backend" if name == "ModelBackend" else "agent"
-    return getattr(import_module(f"archqa.agents.{module}"), name)
+__getattr__ = imported_on_use(
+    __name__, {"model_backend": ("ModelBackend",), "agent": __all__}
+)

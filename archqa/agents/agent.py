@@ -18,25 +18,11 @@ from archqa.core.value import FrozenModel
 from archqa.errors import CallerError, Refused, Truncated, Unusable
 from archqa.llm.model import FinishReason, Message, Reply, ToolSpec
 from archqa.llm.prompts import Prompts, default_prompts, prompts_in
-from archqa.llm.structured import AllowedValues, Rejected, strict_schema
+from archqa.llm.structured import AllowedValues, strict_schema
+from archqa.llm.structured import Rejected as Rejected
 
 if TYPE_CHECKING:
     from archqa.fhir import AuditLog, Record
-
-__all__ = [
-    "Agent",
-    "Backend",
-    "CaseTask",
-    "PromptingBackend",
-    "Rejected",
-    "RunContext",
-    "SingleReplyBackend",
-    "check_finish",
-    "invented_ids",
-    "join_ids",
-    "reject_all",
-    "step_of",
-]
 
 
 class CaseTask(FrozenModel):
@@ -141,11 +127,14 @@ class Backend(Protocol):
         The first `already_recorded` messages are in the trace already. Raises `Unusable` if this
         backend cannot converse, else `CaseFailed` and `ModelError`.
         """
-        ...
+        _needs_model(agent)
 
 
 class PromptingBackend(Backend, Protocol):
-    """What a run context has: a backend that also renders the prompts of its conversations."""
+    """What a run context has: a backend that also renders the prompts of its conversations.
+
+    As it stands here, it cannot hold any.
+    """
 
     kind: str
 
@@ -153,32 +142,28 @@ class PromptingBackend(Backend, Protocol):
         """The prompt version used for this agent: its own, or the one that the settings name
         instead.
         """
-        ...
+        return agent.prompt
 
     def initial_messages(
         self, agent: Agent[Task, Output], task: Task
     ) -> tuple[Message, ...]:
         """The first messages of a conversation. Raises `Unusable` if this backend cannot converse."""
-        ...
+        _needs_model(agent)
 
     def prompt_text(self, agent: Agent[Task, Output], template: str) -> str:
         """A fixed text of the prompts folder, such as `repair/v1/empty.jinja`.
 
         Raises `Unusable` as above.
         """
-        ...
+        _needs_model(agent)
 
 
-class RenderingBackend:
+class RenderingBackend(PromptingBackend):
     """Base of the backends that converse: renders the agents' prompts for them."""
 
     def prompts_of(self, agent: Agent[Task, Output]) -> Prompts:
         """The folder that the agent's prompts are in."""
         return agent.prompts()
-
-    def prompt_name(self, agent: Agent[Task, Output]) -> str:
-        """The prompt version used for this agent."""
-        return agent.prompt
 
     def initial_messages(
         self, agent: Agent[Task, Output], task: Task
@@ -206,34 +191,8 @@ class RenderingBackend:
         }
 
 
-class SingleReplyBackend:
+class SingleReplyBackend(PromptingBackend):
     """Base of the backends that return an output at once and cannot hold a conversation."""
-
-    def prompt_name(self, agent: Agent[Task, Output]) -> str:
-        """The agent's own prompt: there are no versions to choose from."""
-        return agent.prompt
-
-    def initial_messages(
-        self, agent: Agent[Task, Output], task: Task
-    ) -> tuple[Message, ...]:
-        """Raises `Unusable`."""
-        _needs_model(agent)
-
-    def prompt_text(self, agent: Agent[Task, Output], template: str) -> str:
-        """Raises `Unusable`."""
-        _needs_model(agent)
-
-    async def converse(
-        self,
-        agent: Agent[Task, Output],
-        task: Task,
-        context: "RunContext",
-        messages: tuple[Message, ...],
-        tools: tuple[ToolSpec, ...] = (),
-        already_recorded: int = 0,
-    ) -> Reply:
-        """Raises `Unusable`."""
-        _needs_model(agent)
 
 
 def _needs_model(agent: Agent[Any, Any]) -> NoReturn:
@@ -241,10 +200,6 @@ def _needs_model(agent: Agent[Any, Any]) -> NoReturn:
         f"The agent {agent.name} converses with a model; no other backend can run it.\n"
         "Name a model with --model or --base-url."
     )
-
-
-def _ignore_step(_: Step) -> None:
-    """Steps are recorded nowhere."""
 
 
 @dataclass(frozen=True)
@@ -256,7 +211,7 @@ class RunContext:
     """
 
     backends: Mapping[str, PromptingBackend]
-    record_step: Callable[[Step], object] = _ignore_step
+    record_step: Callable[[Step], object] = lambda _: None
     fhir_record: "Record | None" = None
     audit: "AuditLog | None" = None
     confirm: ConfirmWrite | None = None

@@ -1,6 +1,6 @@
 """A backend of your own as a run uses it: its outputs checked, its calls recorded."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from archqa.agents.agent import (
     Agent,
@@ -17,6 +17,7 @@ from archqa.errors import Unusable
 from archqa.llm.model import Message, Reply, ToolSpec
 
 
+@dataclass
 class CheckedBackend(RenderingBackend):
     """Runs agents with a backend that may come from anywhere.
 
@@ -24,9 +25,8 @@ class CheckedBackend(RenderingBackend):
     records no step itself is recorded here.
     """
 
-    def __init__(self, backend: Backend, kind: str) -> None:
-        self.kind = kind
-        self._backend = backend
+    backend: Backend
+    kind: str
 
     async def run(
         self, agent: Agent[Task, Output], task: Task, context: RunContext
@@ -36,7 +36,7 @@ class CheckedBackend(RenderingBackend):
         Raises `Unusable` if it is of another type or fails the agent's check, and what it raises.
         """
         recorded: list[Step] = []
-        output = await self._backend.run(agent, task, _counting(context, recorded))
+        output = await self.backend.run(agent, task, _counting(context, recorded))
         if not isinstance(output, agent.output_type):
             expected, got = agent.output_type.__name__, type(output).__name__
             reason = f"the backend {self.kind} returned {got}; it should be {expected}"
@@ -61,7 +61,7 @@ class CheckedBackend(RenderingBackend):
         already_recorded: int = 0,
     ) -> Reply:
         """The backend's next turn. Raises `Unusable` if it has no method `converse`."""
-        converse = getattr(self._backend, "converse", None)
+        converse = getattr(self.backend, "converse", None)
         if converse is None:
             raise Unusable(
                 f"The backend {self.kind} cannot converse, as {agent.name} needs."
@@ -79,7 +79,7 @@ class CheckedBackend(RenderingBackend):
 
     def prompt_name(self, agent: Agent[Task, Output]) -> str:
         """What the backend says, if it chooses among versions; else the agent's own prompt."""
-        prompt_name = getattr(self._backend, "prompt_name", None)
+        prompt_name = getattr(self.backend, "prompt_name", None)
         return agent.prompt if prompt_name is None else str(prompt_name(agent))
 
     def _step(

@@ -4,6 +4,7 @@ A reply in the cache is used as it is. Elsewhere the embedded engine's output st
 model's, so that later prompts have about the length they will have.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from archqa.agents.agent import (
@@ -34,6 +35,7 @@ class DryRunCall(NamedTuple):
     server: str = ""
 
 
+@dataclass
 class DryRunBackend(RenderingBackend):
     """Runs the agents of one case without a model; appends each call it would make to `calls`.
 
@@ -43,19 +45,11 @@ class DryRunBackend(RenderingBackend):
 
     kind = "dry run"
 
-    def __init__(
-        self,
-        model: ModelBackend,
-        stand_in: Backend,
-        cache: ServerCache | None,
-        calls: list[DryRunCall],
-        server: str = "",
-    ) -> None:
-        self._model = model
-        self._stand_in = stand_in
-        self._cache = cache
-        self._calls = calls
-        self._server = server
+    model: ModelBackend
+    stand_in: Backend
+    cache: ServerCache | None
+    calls: list[DryRunCall]
+    server: str = ""
 
     async def run(
         self, agent: Agent[Task, Output], task: Task, context: RunContext
@@ -64,16 +58,16 @@ class DryRunBackend(RenderingBackend):
 
         The call counts also where nothing can stand in for its reply, which raises `CaseFailed`.
         """
-        request = self._model.request(agent, task)
+        request = self.model.request(agent, task)
         reply = self._cached_reply(request)
         output = (
-            self._model.parse_reply(agent, task, reply) if reply is not None else None
+            self.model.parse_reply(agent, task, reply) if reply is not None else None
         )
         if reply is not None and output is not None:
             self._count(agent.name, request, len(reply.text), cached=True)
             return output
         try:
-            output = await self._stand_in.run(agent, task, context)
+            output = await self.stand_in.run(agent, task, context)
         except CaseFailed:
             self._count(agent.name, request, 0, cached=False)
             raise
@@ -83,11 +77,11 @@ class DryRunBackend(RenderingBackend):
 
     def prompt_name(self, agent: Agent[Task, Output]) -> str:
         """The prompt version that the model would be shown."""
-        return self._model.prompt_name(agent)
+        return self.model.prompt_name(agent)
 
     def prompts_of(self, agent: Agent[Task, Output]) -> Prompts:
         """The folder that the model's prompts would be rendered from."""
-        return self._model.prompts_of(agent)
+        return self.model.prompts_of(agent)
 
     async def converse(
         self,
@@ -102,7 +96,7 @@ class DryRunBackend(RenderingBackend):
 
         Raises `Unusable` where there is none: the conversation cannot be continued.
         """
-        request = self._model.conversation_request(messages, tools)
+        request = self.model.conversation_request(messages, tools)
         reply = self._cached_reply(request)
         characters = len(reply.text) if reply is not None else 0
         self._count(agent.name, request, characters, cached=reply is not None)
@@ -115,9 +109,9 @@ class DryRunBackend(RenderingBackend):
     def _count(
         self, agent: str, request: Request, characters: int, *, cached: bool
     ) -> None:
-        self._calls.append(DryRunCall(agent, request, characters, cached, self._server))
+        self.calls.append(DryRunCall(agent, request, characters, cached, self.server))
 
     def _cached_reply(self, request: Request) -> Reply | None:
-        if self._cache is None:
+        if self.cache is None:
             return None
-        return self._cache.get(request)
+        return self.cache.get(request)

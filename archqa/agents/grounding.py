@@ -21,16 +21,7 @@ from archqa.terminology.words import word_list
 
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _NUMBER = re.compile(r"\d*\.\d+|\d+")
-_NUMBERS_IN_WORDS = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
-    "sixteen seventeen eighteen nineteen twenty"
-)
-_VALUE_OF_WORD = {"once": 1.0, "twice": 2.0}
-for _value, _word in enumerate(_NUMBERS_IN_WORDS.split()):
-    _VALUE_OF_WORD[_word] = float(_value)
-_TENS = "thirty forty fifty sixty seventy eighty ninety hundred"
-for _value, _word in enumerate(_TENS.split(), start=3):
-    _VALUE_OF_WORD[_word] = 10.0 * _value
+_NUMBER_OF_WORD = dict(pair.split("=") for pair in word_list("word=number"))
 _WORD = re.compile(r"[^\W\d_]+")
 _WORD_OR_COMPARATOR = re.compile(r"[^\W\d_]+|[<>≤≥]")
 _MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
@@ -62,8 +53,8 @@ def ungrounded_numbers(text: str, sources: str) -> tuple[str, ...]:
     """
     known = {float(number) for number in _numbers(sources)}
     for word in _WORD.findall(sources.casefold()):
-        if word in _VALUE_OF_WORD:
-            known.add(_VALUE_OF_WORD[word])
+        if word in _NUMBER_OF_WORD:
+            known.add(float(_NUMBER_OF_WORD[word]))
     missing = [number for number in _numbers(text) if float(number) not in known]
     return tuple(dict.fromkeys(missing))
 
@@ -220,14 +211,15 @@ def find_conflict(
 def names_words_of(question: str, words: Sequence[str]) -> bool:
     """Whether words that were not understood are named, and all of them stand in the question."""
     are_named = False
-    for word in map(_on_one_line, words):
-        if word and word not in _on_one_line(question):
+    for word in map(folded, words):
+        if word and word not in folded(question):
             return False
         are_named = are_named or bool(word)
     return are_named
 
 
-def _on_one_line(text: str) -> str:
+def folded(text: str) -> str:
+    """Return a text in small letters with single spaces, to compare."""
     return " ".join(text.casefold().split())
 
 

@@ -13,14 +13,19 @@ from typing import Annotated, Self, TypeVar
 
 from pydantic import Field
 
-from archqa.agents.agent import Agent, CaseTask, invented_ids, join_ids, reject_all
+from archqa.agents.agent import (
+    Agent,
+    CaseTask,
+    Output,
+    invented_ids,
+    join_ids,
+    reject_all,
+)
 from archqa.core.answer import WORD_LIMIT
 from archqa.core.case import Case, Sentence
 from archqa.core.judgement import Judgement, LabelScheme, Relevance
 from archqa.core.value import FrozenModel
 from archqa.llm.structured import HIDDEN_FROM_MODEL, AllowedValues, SentenceId
-
-Output = TypeVar("Output", bound=FrozenModel)
 
 _ALLOWED_LABELS: dict[LabelScheme, tuple[str, ...]] = {
     "binary": (Relevance.ESSENTIAL, Relevance.NOT_RELEVANT),

@@ -235,36 +235,26 @@ class ModelBackend(RenderingBackend):
         try:
             reply = await self._model.ask(request)
         except ArchqaError as failure:
-            milliseconds = 1000 * (time.monotonic() - started)
-            self._log_request(
-                call, self._name, type(failure).__name__, milliseconds, Usage()
-            )
+            usage = Usage(seconds=time.monotonic() - started)
+            self._log_request(call, type(failure).__name__, usage)
             if isinstance(failure, CaseFailed):
                 no_reply = Reply(text="", finish=FinishReason.EMPTY)
                 self._record(call, request, no_reply, None, rejected=failure.full_text)
             raise
         status = "cached" if reply.usage.cached_calls else reply.finish.value
-        milliseconds = 1000 * reply.usage.seconds
-        self._log_request(
-            call, reply.served_by or self._name, status, milliseconds, reply.usage
-        )
+        self._log_request(call, status, reply.usage, reply.served_by)
         return reply
 
     def _log_request(
-        self,
-        call: _Call[Task, Output],
-        model: str,
-        status: str,
-        milliseconds: float,
-        usage: Usage,
+        self, call: _Call[Task, Output], status: str, usage: Usage, served_by: str = ""
     ) -> None:
         """Log one line; the time is the server's, and of a failure all that passed."""
         _log.info(
             "model request: agent %s, model %s, status %s, %.0f ms, tokens %d in %d out",
             call.agent.name,
-            model,
+            served_by or self._name,
             status,
-            milliseconds,
+            1000 * usage.seconds,
             usage.prompt_tokens,
             usage.completion_tokens,
         )

@@ -105,11 +105,21 @@ class NoteAnswerAgent(Agent[NoteAnswerTask, NoteAnswer]):
 
     def check(self, task: NoteAnswerTask, output: NoteAnswer) -> None:
         """An answer has cited lines with the numbers and drugs of what they cite, else a reason."""
-        if output.status != "answered":
-            _check_reason(task, output)
-        elif not output.lines:
+        if output.status == "answered":
+            if not output.lines:
+                raise Rejected(
+                    '"answered" needs lines. Without any, the status is another one.'
+                )
+        elif output.lines:
+            raise Rejected(f'With the status "{output.status}" leave "lines" empty.')
+        elif output.status == "not_understood":
+            if not names_words_of(task.question, output.not_understood):
+                raise Rejected(
+                    'Copy into "not_understood" the words of the question that you mean.'
+                )
+        elif not output.missing.strip():
             raise Rejected(
-                '"answered" needs lines. Without any, the status is another one.'
+                'Name in "missing" what the note does not state, or is not judged.'
             )
         headings = headings_of_sentences(task.case)
         citable = set(task.citable_ids)
@@ -129,17 +139,3 @@ class NoteAnswerAgent(Agent[NoteAnswerTask, NoteAnswer]):
     def call_label(self, task: NoteAnswerTask) -> str:
         """Whether the call repairs an earlier answer."""
         return "repair" if task.problems else ""
-
-
-def _check_reason(task: NoteAnswerTask, output: NoteAnswer) -> None:
-    if output.lines:
-        raise Rejected(f'With the status "{output.status}" leave "lines" empty.')
-    if output.status != "not_understood":
-        if not output.missing.strip():
-            raise Rejected(
-                'Name in "missing" what the note does not state, or is not judged.'
-            )
-    elif not names_words_of(task.question, output.not_understood):
-        raise Rejected(
-            'Copy into "not_understood" the words of the question that you mean.'
-        )

@@ -38,11 +38,6 @@ class QueryAttempt(FrozenModel):
     outcome: str
 
 
-def _judgement_kinds() -> tuple[str, ...]:
-    """The kinds of judgements, by the names that a plan gives them."""
-    return tuple(judgement_reasons())
-
-
 class PlannerTask(FrozenModel):
     """A question, and what is known by now of the record and of earlier attempts.
 
@@ -61,7 +56,9 @@ class PlannerTask(FrozenModel):
     most_queries: int = Field(default=1, ge=1, le=MOST_QUERIES)
     leaves_out_later_rows: bool = False
     concepts: tuple[str, ...] = ()
-    judgements: tuple[str, ...] = Field(default_factory=_judgement_kinds)
+    judgements: tuple[str, ...] = Field(
+        default_factory=lambda: tuple(judgement_reasons())
+    )
 
 
 class Judgement(FrozenModel):

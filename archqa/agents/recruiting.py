@@ -8,61 +8,9 @@ from archqa.agents.agent import Agent, CaseTask, join_ids, reject_all
 from archqa.core.id_lists import list_ids
 from archqa.core.value import FrozenModel
 from archqa.llm.structured import AllowedValues
+from archqa.terminology.words import word_list
 
-SPECIALTIES = (
-    "allergy",
-    "anaesthesiology",
-    "breast surgery",
-    "burn surgery",
-    "cardiac surgery",
-    "cardiology",
-    "clinical pharmacology",
-    "colorectal surgery",
-    "critical care",
-    "dentistry",
-    "dermatology",
-    "emergency medicine",
-    "endocrinology",
-    "gastroenterology",
-    "general surgery",
-    "genetics",
-    "geriatrics",
-    "gynaecology",
-    "haematology",
-    "hepatology",
-    "infectious disease",
-    "internal medicine",
-    "neonatology",
-    "nephrology",
-    "neurology",
-    "neurosurgery",
-    "nutrition",
-    "obstetrics",
-    "occupational medicine",
-    "oncology",
-    "ophthalmology",
-    "orthopaedics",
-    "otolaryngology",
-    "paediatrics",
-    "pain medicine",
-    "palliative care",
-    "pathology",
-    "plastic surgery",
-    "psychiatry",
-    "pulmonology",
-    "radiology",
-    "rehabilitation",
-    "rheumatology",
-    "sleep medicine",
-    "thoracic surgery",
-    "toxicology",
-    "transfusion medicine",
-    "transplant",
-    "trauma surgery",
-    "urology",
-    "vascular surgery",
-    "wound care",
-)
+SPECIALTIES = tuple(sorted(name.replace("_", " ") for name in word_list("specialty")))
 """The specialties there are, under one name each: two names for one field would be two votes."""
 
 Specialty = Annotated[str, Field(json_schema_extra={"choices": "specialty"})]

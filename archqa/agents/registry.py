@@ -18,45 +18,41 @@ if TYPE_CHECKING:
     from archqa.agents.agent import Agent
     from archqa.llm.prompts import Prompts
 
-AGENT_CLASSES: dict[str, tuple[str, ...]] = {
-    "context": ("archqa.agents.context:MedicalContextAgent",),
+AGENT_CLASSES = {
+    "context": "archqa.agents.context:MedicalContextAgent",
     "general_expert": (
-        "archqa.agents.labelling:GeneralExpertAgent",
-        "archqa.agents.labelling:GeneralExpertBatchAgent",
+        "archqa.agents.labelling:GeneralExpertAgent "
+        "archqa.agents.labelling:GeneralExpertBatchAgent"
     ),
-    "recruiting": ("archqa.agents.recruiting:RecruitingAgent",),
-    "specialist": ("archqa.agents.labelling:SpecialistAgent",),
-    "decision": ("archqa.agents.answer:DecisionAgent",),
+    "recruiting": "archqa.agents.recruiting:RecruitingAgent",
+    "specialist": "archqa.agents.labelling:SpecialistAgent",
+    "decision": "archqa.agents.answer:DecisionAgent",
     "answer": (
-        "archqa.agents.answer:CompressionAgent",
-        "archqa.agents.answer:SummaryAgent",
+        "archqa.agents.answer:CompressionAgent archqa.agents.answer:SummaryAgent"
     ),
-    "question_interpretation": (
-        "archqa.agents.question_interpretation:QuestionInterpretationAgent",
-    ),
-    "alignment": ("archqa.agents.alignment:AlignmentAgent",),
-    "note_answer": ("archqa.agents.note_answer:NoteAnswerAgent",),
-    "note_answer_check": ("archqa.agents.line_check:NoteAnswerCheckAgent",),
-    "chart_answer": ("archqa.agents.chart_answer:ChartAnswerAgent",),
-    "chart_answer_check": ("archqa.agents.line_check:ChartAnswerCheckAgent",),
-    "follow_up": ("archqa.agents.follow_up:FollowUpAgent",),
-    "brief_writing": ("archqa.agents.brief_writing:BriefWritingAgent",),
-    "brief_check": ("archqa.agents.line_check:BriefCheckAgent",),
-    "reading_check": ("archqa.agents.reading_check:ReadingCheckAgent",),
-    "planner": ("archqa.agents.planner:PlannerAgent",),
-    "fhir_request": ("archqa.tasks.fhir_agentbench.agents:FhirRequestAgent",),
-    "fhir_retriever": ("archqa.tasks.fhir_agentbench.agents:FhirRetrieverAgent",),
-    "fhir_retriever_code": (
-        "archqa.tasks.fhir_agentbench.agents:FhirRetrieverCodeAgent",
-    ),
-    "fhir_multi_turn": ("archqa.tasks.fhir_agentbench.agents:FhirMultiTurnAgent",),
+    "question_interpretation": "archqa.agents.question_interpretation:QuestionInterpretationAgent",
+    "alignment": "archqa.agents.alignment:AlignmentAgent",
+    "note_answer": "archqa.agents.note_answer:NoteAnswerAgent",
+    "note_answer_check": "archqa.agents.line_check:NoteAnswerCheckAgent",
+    "chart_answer": "archqa.agents.chart_answer:ChartAnswerAgent",
+    "chart_answer_check": "archqa.agents.line_check:ChartAnswerCheckAgent",
+    "follow_up": "archqa.agents.follow_up:FollowUpAgent",
+    "brief_writing": "archqa.agents.brief_writing:BriefWritingAgent",
+    "brief_check": "archqa.agents.line_check:BriefCheckAgent",
+    "reading_check": "archqa.agents.reading_check:ReadingCheckAgent",
+    "planner": "archqa.agents.planner:PlannerAgent",
+    "fhir_request": "archqa.tasks.fhir_agentbench.agents:FhirRequestAgent",
+    "fhir_retriever": "archqa.tasks.fhir_agentbench.agents:FhirRetrieverAgent",
+    "fhir_retriever_code": "archqa.tasks.fhir_agentbench.agents:FhirRetrieverCodeAgent",
+    "fhir_multi_turn": "archqa.tasks.fhir_agentbench.agents:FhirMultiTurnAgent",
     "fhir_multi_turn_code": (
-        "archqa.tasks.fhir_agentbench.agents:FhirMultiTurnCodeAgent",
-        "archqa.tasks.fhir_agentbench.agents:RecordCodeAgent",
+        "archqa.tasks.fhir_agentbench.agents:FhirMultiTurnCodeAgent "
+        "archqa.tasks.fhir_agentbench.agents:RecordCodeAgent"
     ),
-    "clinical_paper": ("archqa.tasks.medagentbench.agents:MedAgentPaperAgent",),
-    "clinical_typed": ("archqa.tasks.medagentbench.agents:MedAgentTypedAgent",),
+    "clinical_paper": "archqa.tasks.medagentbench.agents:MedAgentPaperAgent",
+    "clinical_typed": "archqa.tasks.medagentbench.agents:MedAgentTypedAgent",
 }
+"""The classes of each name, as `pkgutil.resolve_name` takes them."""
 
 AGENT_NAMES = tuple(AGENT_CLASSES)
 """The names of archqa's own agents."""
@@ -74,7 +70,7 @@ def load_agents(name: str) -> tuple["type[Agent[Any, Any]]", ...]:
     Raises `KeyError` for an unknown name, `PlugInError` for a plug-in that cannot be used.
     """
     if name in AGENT_CLASSES:
-        return tuple(map(pkgutil.resolve_name, AGENT_CLASSES[name]))
+        return tuple(map(pkgutil.resolve_name, AGENT_CLASSES[name].split()))
     plug_in = plug_ins.find("agents", name)
     if plug_in is None:
         raise KeyError(name)

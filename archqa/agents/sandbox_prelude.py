@@ -27,27 +27,21 @@ class _Statistics:
         return float(self.mean(data))
 
     def median(self, data: Any) -> Any:
-        values = sorted(data)
-        if not values:
-            raise ValueError("no median for empty data")
-        middle = len(values) // 2
-        return (
-            values[middle]
-            if len(values) % 2
-            else (values[middle - 1] + values[middle]) / 2
-        )
+        middle = self._middle(data)
+        return middle[0] if len(middle) == 1 else (middle[0] + middle[1]) / 2
 
     def median_low(self, data: Any) -> Any:
-        values = sorted(data)
-        if not values:
-            raise ValueError("no median for empty data")
-        return values[(len(values) - 1) // 2]
+        return self._middle(data)[0]
 
     def median_high(self, data: Any) -> Any:
+        return self._middle(data)[-1]
+
+    def _middle(self, data: Any) -> Any:
+        """The value in the middle, or the two of them."""
         values = sorted(data)
         if not values:
             raise ValueError("no median for empty data")
-        return values[len(values) // 2]
+        return values[(len(values) - 1) // 2 : len(values) // 2 + 1]
 
     def multimode(self, data: Any) -> Any:
         counts: dict[Any, int] = {}
@@ -104,30 +98,26 @@ def parse_time(text: Any) -> Any:
 
 def time_of(resource: Any) -> Any:
     """The clinical time of a resource in local time; "" if it has none."""
-    period = (
-        resource.get("period")
-        or resource.get("performedPeriod")
-        or resource.get("effectivePeriod")
-        or resource.get("onsetPeriod")
-        or {}
-    )
+    period: Any = {}
+    for element in ("period", "performedPeriod", "effectivePeriod", "onsetPeriod"):
+        period = period or resource.get(element) or {}
     validity = (resource.get("dispenseRequest") or {}).get("validityPeriod") or {}
-    for text in (
-        resource.get("effectiveDateTime"),
-        resource.get("performedDateTime"),
-        period.get("start"),
-        validity.get("start"),
-        resource.get("authoredOn"),
-        resource.get("birthDate"),
-        resource.get("onsetDateTime"),
-        resource.get("occurrenceDateTime"),
-        resource.get("started"),
-        resource.get("date"),
-        resource.get("recordedDate"),
-        resource.get("created"),
+    times = {**resource, "start": period.get("start") or validity.get("start")}
+    for element in (
+        "effectiveDateTime",
+        "performedDateTime",
+        "start",
+        "authoredOn",
+        "birthDate",
+        "onsetDateTime",
+        "occurrenceDateTime",
+        "started",
+        "date",
+        "recordedDate",
+        "created",
     ):
-        if text:
-            return local_time(text)
+        if times.get(element):
+            return local_time(times[element])
     return ""
 
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from pydantic import Field
 
@@ -12,7 +13,7 @@ from archqa.core.value import FrozenModel
 from archqa.errors import CallerError
 
 if TYPE_CHECKING:
-    from archqa.core.case import Case
+    from archqa.core.case import Case, Sentence
 
 
 class Status(StrEnum):
@@ -45,14 +46,19 @@ class Opening(NamedTuple):
     says: str
 
 
-class AnswerLine(FrozenModel):
+class CitedLine(FrozenModel):
+    """One line and the ids of its evidence."""
+
+    text: str
+    citations: tuple[str, ...]
+
+
+class AnswerLine(CitedLine):
     """One line of an answer and the ids of its evidence.
 
     `answering` is the part of a long line that answers, to be marked where it is shown.
     """
 
-    text: str
-    citations: tuple[str, ...]
     answering: AnswerSpan | None = None
     opening: Opening | None = Field(default=None, exclude=True)
 
@@ -78,6 +84,24 @@ class Evidence(FrozenModel):
     start_char_index: int | None = None
     probability: float | None = None
     heading: str = ""
+
+    @classmethod
+    def of_sentence(cls, sentence: "Sentence", heading: str, **fields: Any) -> Self:
+        """Return a sentence of a note as evidence."""
+        return cls(
+            id=sentence.id,
+            kind="sentence",
+            text=sentence.text,
+            start_char_index=sentence.start_char_index,
+            heading=heading,
+            **fields,
+        )
+
+    @classmethod
+    def of_resource(cls, reference: str, text: str, date: str) -> Self:
+        """Return a resource of the record (`Type/id`) as evidence."""
+        source = reference.partition("/")[0]
+        return cls(id=reference, kind="resource", text=text, source=source, date=date)
 
 
 class AnsweredBy(FrozenModel):
@@ -121,6 +145,14 @@ def evidence_html(evidence: Sequence[Evidence], title: str = "Evidence") -> str:
     )
 
 
+def lines_html(lines: Iterable[CitedLine]) -> str:
+    """Return lines with their citations as a list; empty for none."""
+    items = []
+    for line in lines:
+        items.append(f"{html.text(line.text)} {html.citations(line.citations)}")
+    return html.ordered_list(items) if items else ""
+
+
 def citation_ranges(
     citations: Iterable[str], evidence: Sequence[Evidence]
 ) -> list[tuple[int, int]]:
@@ -141,6 +173,14 @@ def citation_numbers(citations: Iterable[str], evidence: Sequence[Evidence]) -> 
     for first, last in citation_ranges(citations, evidence):
         numbers.append(str(first) if first == last else f"{first}-{last}")
     return ", ".join(numbers)
+
+
+def cited_evidence(
+    lines: Iterable[AnswerLine], evidence: Iterable[Evidence]
+) -> tuple[Evidence, ...]:
+    """Return the evidence that lines cite, in its order."""
+    cited = set(chain.from_iterable(line.citations for line in lines))
+    return tuple(piece for piece in evidence if piece.id in cited)
 
 
 class Answer(FrozenModel):
@@ -180,47 +220,31 @@ class Answer(FrozenModel):
         return "\n".join([self.message, *lines] if self.message else lines)
 
     def _repr_html_(self) -> str:
+        models = self.answered_by.model, self.answered_by.confirmed_by
         parts = [
             html.heading(f"{self.question} ({self.status.value.replace('_', ' ')})")
         ]
         if self.message:
             parts.append(f"<p>{html.text(self.message)}</p>")
-        if self.lines:
-            items = []
-            for line in self.lines:
-                items.append(f"{html.text(line.text)} {html.citations(line.citations)}")
-            parts.append(html.ordered_list(items))
         parts += [
+            lines_html(self.lines),
             html.paragraph("Not understood", ", ".join(self.not_understood)),
             html.paragraph("Asked of the record", self.query or ""),
-            html.paragraph("Answered by", self._model_involved),
+            html.paragraph("Answered by", str(self.answered_by) if any(models) else ""),
             evidence_html(self.evidence),
             evidence_html(self.related, NEAREST_PASSAGES),
             html.paragraph("Remarks", " ".join(self.remarks)),
         ]
         return "".join(parts)
 
-    @property
-    def _model_involved(self) -> str:
-        """Who answered, if a model answered or confirmed; else empty."""
-        names = self.answered_by.model, self.answered_by.confirmed_by
-        return str(self.answered_by) if any(names) else ""
-
     def as_json(self) -> dict[str, Any]:
         """Return the object that `archqa ask --json` prints."""
-        fields = self.model_dump(mode="json")
+        internal = {"ground", "message", "reason", "is_partial", "usage", "understood"}
         return {
             "question": self.question,
             "status": self.status.value,
             "answer": self.text,
-            "lines": fields["lines"],
-            "evidence": fields["evidence"],
-            "query": self.query,
-            "not_understood": fields["not_understood"],
-            "patient": self.patient,
-            "remarks": fields["remarks"],
-            "related": fields["related"],
-            "answered_by": fields["answered_by"],
+            **self.model_dump(mode="json", exclude=internal),
             "calls": self.usage.calls,
             "cached_calls": self.usage.cached_calls,
             "cost_usd": self.usage.cost_usd,
@@ -279,11 +303,11 @@ def within_words(answer: Answer, max_words: int) -> Answer:
     count = _word_count(lines)
     if count > max_words:
         remarks.append(f"The first line has {count} words; it is not cut.")
-    cited: set[str] = set()
-    for line in lines:
-        cited.update(line.citations)
-    evidence = tuple(piece for piece in answer.evidence if piece.id in cited)
-    changes = {"lines": tuple(lines), "evidence": evidence, "remarks": tuple(remarks)}
+    changes = {
+        "lines": tuple(lines),
+        "evidence": cited_evidence(lines, answer.evidence),
+        "remarks": tuple(remarks),
+    }
     return answer.model_copy(update=changes)
 
 

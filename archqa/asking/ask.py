@@ -6,9 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from archqa.asking.answer import Answer, within_words
 from archqa.asking.answering import answer_question
-from archqa.asking.question import AskOptions, OnStep, Question, parse_time
-from archqa.errors import CallerError, without_suppressed_causes
-from archqa.settings import Settings, load_settings
+from archqa.asking.question import (
+    AskOptions,
+    OnStep,
+    Question,
+    parse_time,
+    settings_of_call,
+)
+from archqa.errors import without_suppressed_causes
+from archqa.settings import Settings
 
 if TYPE_CHECKING:
     from archqa.asking.thread import Thread
@@ -55,12 +61,8 @@ def ask(
     `InputError` if `record` is none, `CaseFailed` if a model gives no usable answer, and
     `ModelError`.
     """
-    if settings is not None and typed:
-        raise CallerError(
-            "Both settings and single settings were given.\nPut them into one."
-        )
     options = AskOptions(
-        settings=settings or load_settings(typed=typed),
+        settings=settings_of_call(settings, typed),
         record=record,
         now=parse_time(now),
         context=context,

@@ -19,6 +19,7 @@ from archqa.asking.question import (
     Question,
     asks_model,
     parse_time,
+    settings_of_call,
 )
 from archqa.core.id_lists import list_ids
 from archqa.core.near_misses import did_you_mean
@@ -37,7 +38,7 @@ from archqa.runs.event_loop import run_sync
 from archqa.runs.notebook_progress import NotebookProgress
 from archqa.safety.files import open_private_log, storage_errors, write_private_text
 from archqa.safety.text import formula_free
-from archqa.settings import Settings, load_settings
+from archqa.settings import Settings
 
 if TYPE_CHECKING:
     import pandas
@@ -100,10 +101,6 @@ def ask_many(
     """
     import pandas
 
-    if settings is not None and typed:
-        raise CallerError(
-            "Both settings and single settings were given.\nPut them into one."
-        )
     index = table.index if isinstance(table, pandas.DataFrame) else None
     rows = _rows_of(
         table.to_dict("records") if isinstance(table, pandas.DataFrame) else table
@@ -122,7 +119,7 @@ def ask_many(
             "\n".join([*lines, "No row was asked. Correct these and ask again."])
         )
     options = AskOptions(
-        settings=settings or load_settings(typed=typed),
+        settings=settings_of_call(settings, typed),
         record=record,
         now=parse_time(now),
         max_words=max_words,

@@ -15,13 +15,12 @@ from archqa.asking.answer import (
     Opening,
     Status,
 )
-from archqa.asking.question import ModelBackends, Question, asks_model
+from archqa.asking.question import ModelBackends, Question, StepLog, asks_model
 from archqa.asking.question_parts import question_parts
 from archqa.asking.spelling import spelling_corrections
 from archqa.chart.search_terms import rarity, search_terms
 from archqa.core.case import Case, Sentence
 from archqa.core.step import Step
-from archqa.core.usage import Usage, sum_usage
 from archqa.engine.answer_finder import AnswerFinder, Finding
 from archqa.engine.encoders import OnProgress
 from archqa.engine.windows import tokenize_text
@@ -244,26 +243,16 @@ async def answer_from_note(
     from archqa.asking.note_model import NOTE_MODEL, answer_by_model
 
     backends = models.open(NOTE_MODEL)
-    usages: list[Usage] = []
-
-    def on_step(step: Step) -> None:
-        usages.append(step.usage)
-        question.options.on_step(step)
-
+    steps = StepLog(question.options.on_step)
     try:
-        answer = await answer_by_model(case, backends.context(on_step))
+        answer = await answer_by_model(case, backends.context(steps))
     except ServerUnavailable as failure:
         if question.options.limits is not None:
             raise  # Of many questions, those that were not asked are asked again later.
         fault = str(failure).splitlines()[0].rstrip(".")
         remark = f"The engine inside archqa answered, since no model could: {fault}."
         return await _answered_by_engine(question, case, remark)
-    changes = {
-        "remarks": (*answer.remarks, *backends.remarks),
-        "usage": sum_usage(usages),
-        "answered_by": AnsweredBy(reader="model", model=backends.answered_by),
-    }
-    return AnsweredQuestion(answer.model_copy(update=changes), case)
+    return AnsweredQuestion(steps.answer_of(backends, answer), case)
 
 
 async def _answered_by_engine(
@@ -426,14 +415,10 @@ def _evidence(
 ) -> Iterator[Evidence]:
     headings = headings_of_sentences(case)
     for index in indices:
-        sentence = case.sentences[index]
-        yield Evidence(
-            id=sentence.id,
-            kind="sentence",
-            text=sentence.text,
-            start_char_index=sentence.start_char_index,
+        yield Evidence.of_sentence(
+            case.sentences[index],
+            headings.get(index, ""),
             probability=float(finding.probabilities[index]),
-            heading=headings.get(index, ""),
         )
 
 

@@ -105,20 +105,11 @@ def _cited(case: Case, lines: Iterable[AnswerLine | NoteLine]) -> tuple[Evidence
     evidence = []
     for index, sentence in enumerate(case.sentences):
         if sentence.id in cited:
-            piece = Evidence(
-                id=sentence.id,
-                kind="sentence",
-                text=sentence.text,
-                start_char_index=sentence.start_char_index,
-                heading=headings.get(index, ""),
-            )
-            evidence.append(piece)
+            evidence.append(Evidence.of_sentence(sentence, headings.get(index, "")))
     return tuple(evidence)
 
 
 def _unanswered(case: Case, output: NoteAnswer) -> Answer:
-    if output.status == "not_found":
-        return _not_found(case, output)
     question = case.clinician_question
     if output.status == "declined":
         return Answer(
@@ -126,16 +117,14 @@ def _unanswered(case: Case, output: NoteAnswer) -> Answer:
             status=Status.DECLINED,
             message=declined_text("note", output.missing),
         )
-    return not_understood_answer(question, output.not_understood)
-
-
-def _not_found(case: Case, output: NoteAnswer) -> Answer:
+    if output.status == "not_understood":
+        return not_understood_answer(question, output.not_understood)
     count = len(case.sentences)
     searched = "its one sentence" if count == 1 else f"all its {count} sentences"
     phrases = [output.missing, *(line.text for line in output.nearest)]
     what = "; ".join(map(phrase, filter(str.strip, phrases)))
     return Answer(
-        question=case.clinician_question,
+        question=question,
         status=Status.NOT_FOUND,
         message=f"Not stated in the note: {what} (searched: {searched}).",
         related=_cited(case, output.nearest),

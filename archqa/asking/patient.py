@@ -16,6 +16,7 @@ from archqa.errors import CallerError
 from archqa.fhir import FhirError, Record, Resource
 from archqa.fhir.values.element_types import is_well_formed
 from archqa.fhir.values.text import normalise_text
+from archqa.terminology.words import word_list
 
 _MAX_SHOWN = 10
 """Patients that an error names."""
@@ -111,17 +112,7 @@ _BETWEEN_PIECES = re.compile("[\\s.,\\-\u2010-\u2015'’ʼ`]+")
 _SERIAL_NUMBER = re.compile(r"(?<=[^\W\d_])\d+$")
 """The digits after the names of synthetic patients ("Maria123"): github.com/synthetichealth."""
 
-_GENDER_OF_TITLE = {
-    "mr": "male",
-    "sir": "male",
-    "mrs": "female",
-    "ms": "female",
-    "miss": "female",
-    "dame": "female",
-    "mx": "",
-    "dr": "",
-    "prof": "",
-}
+_GENDER_OF_TITLE = dict(pair.split("=") for pair in word_list("title=gender"))
 """Titles before a name, and the gender that they tell; no part of the name."""
 
 Words = tuple[str, ...]

@@ -10,7 +10,6 @@ from textwrap import shorten
 from archqa.agents.reading_check import (
     ReadingCheckAgent,
     ReadingTask,
-    ReadingVerdict,
 )
 from archqa.asking.answer import Answer, AnsweredBy, Status
 from archqa.asking.question import ModelBackends, Question, StepLog
@@ -81,18 +80,14 @@ async def answer_with_model(
         return await answer_by_model(question, queries, models, steps)
     reading = await asyncio.to_thread(read_by_grammar, question.text, queries)
     answer = reading.answer
-    question.options.on_step(grammar_step(answer))
+    parsed = {"status": answer.status.value, "query": answer.query}
+    step = Step(agent="record_query", backend="embedded", parsed=parsed)
+    question.options.on_step(step)
     if answer.status is Status.NOT_UNDERSTOOD or answer.ground == "language":
         return await answer_by_model(question, queries, models, steps)
     if use == "first":
         return without_context(answer, question.options.context)
     return await checked_answer(question, reading, queries, models, steps)
-
-
-def grammar_step(answer: Answer) -> Step:
-    """Return the step in which the grammar read a question."""
-    reading = {"status": answer.status.value, "query": answer.query}
-    return Step(agent="record_query", backend="embedded", parsed=reading)
 
 
 async def checked_answer(
@@ -120,7 +115,9 @@ async def checked_answer(
         answer = without_context(answer, question.options.context)
         remarks = (*answer.remarks, remark, *backends.remarks)
         return answer.model_copy(update={"remarks": remarks, "usage": steps.usage})
-    if _is_confirmed(verdict, answer):
+    # That a judgement is declined, the model may confirm in two ways.
+    agrees = answer.status is Status.DECLINED and verdict.verdict == "judgement"
+    if agrees or verdict.verdict == "confirmed":
         answered_by = AnsweredBy(confirmed_by=backends.answered_by)
         answer = steps.answer_of(backends, answer)
         return answer.model_copy(update={"answered_by": answered_by})
@@ -135,13 +132,6 @@ async def checked_answer(
         return steps.answer_of(backends, answer)
     reason = verdict.reason if verdict.verdict == "not_expressible" else ""
     return await answer_by_model(question, queries, models, steps, reason)
-
-
-def _is_confirmed(verdict: ReadingVerdict, answer: Answer) -> bool:
-    """Whether the model agrees; that a judgement is declined, it may say in two ways."""
-    if answer.status is Status.DECLINED and verdict.verdict == "judgement":
-        return True
-    return verdict.verdict == "confirmed"
 
 
 def _task(

@@ -1,6 +1,6 @@
 """A question: what is asked, of which note or patient, at what time, with which settings and models."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
@@ -10,8 +10,7 @@ from archqa.core.step import Step
 from archqa.core.usage import Usage, sum_usage
 from archqa.errors import CallerError
 from archqa.safety.arguments import as_text
-from archqa.safety.text import without_surrogates
-from archqa.settings import Settings
+from archqa.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from archqa.engine.encoders import OnProgress
@@ -72,16 +71,10 @@ class Question(NamedTuple):
         """
         check_source(note, patient, options.record)
         return cls(
-            text=without_surrogates(as_text(text, "The question")),
-            note=None
-            if note is None
-            else without_surrogates(as_text(note, "The note")),
-            patient=None
-            if patient is None
-            else without_surrogates(as_text(patient, "The patient")),
-            options=options._replace(
-                context=without_surrogates(as_text(options.context, "The context"))
-            ),
+            text=as_text(text, "The question"),
+            note=None if note is None else as_text(note, "The note"),
+            patient=None if patient is None else as_text(patient, "The patient"),
+            options=options._replace(context=as_text(options.context, "The context")),
         )
 
     @property
@@ -100,6 +93,17 @@ def check_source(note: object, patient: object, record: object) -> None:
         raise CallerError(
             "A patient is in a record.\nName the store or server with --record (record=)."
         )
+
+
+def settings_of_call(
+    settings: Settings | None, typed: Mapping[str, object]
+) -> Settings:
+    """Return the settings of a call, all at once or by name. Raises `CallerError` for both."""
+    if settings is not None and typed:
+        raise CallerError(
+            "Both settings and single settings were given.\nPut them into one."
+        )
+    return settings or load_settings(typed=typed)
 
 
 def parse_time(value: datetime | str | None) -> datetime | None:

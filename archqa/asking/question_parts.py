@@ -38,29 +38,15 @@ def question_parts(question: str) -> QuestionParts:
     return QuestionParts(tuple(parts), tuple(background))
 
 
-def asks_present(question: str) -> bool:
-    """Whether a question is about how things are now: then newer notes count more."""
-    return _pattern("present").search(question) is not None
+def asks(question: str, what: str) -> bool:
+    """Whether a question has words of a pattern.
 
-
-def asks_for_all(question: str) -> bool:
-    """Whether a question asks for all of something, or for its course."""
-    return _pattern("all").search(question) is not None
-
-
-def reports(question: str) -> bool:
-    """Whether a question asks what somebody wants, thinks or advises: a note may tell it."""
-    return _pattern("reports").search(question) is not None
-
-
-def is_advice(question: str) -> bool:
-    """Whether a question asks what should be done."""
-    return _pattern("advice").search(question) is not None
-
-
-def may_be_stated(question: str) -> bool:
-    """Whether a question asks what is allowed or true of the patient, which a note may state."""
-    return _pattern("allowed").search(question) is not None
+    `present`: it is about how things are now, so that newer notes count more. `all`: it asks for
+    all of something, or for its course. `reports`: it asks what somebody wants, thinks or advises,
+    which a note may tell. `advice`: it asks what should be done. `allowed`: it asks what is allowed
+    or true of the patient, which a note may state.
+    """
+    return _pattern(what).search(question) is not None
 
 
 def is_bare(part: str) -> bool:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from archqa.asking.answer import Answer
 from archqa.asking.clock import stated_time
@@ -179,7 +179,7 @@ def answer_of_queries(
     asked: Iterable[Query],
     queries: PatientQueries,
     *,
-    joined: str = "and",
+    joined: Literal["and", "or"] = "and",
     asks_all: bool = False,
 ) -> Answer:
     """Return what queries find in words; not understood where one cannot be carried out.
@@ -192,7 +192,7 @@ def answer_of_queries(
             queries.readings(asked),
             queries.patient,
             queries.record,
-            joined="or" if joined == "or" else "and",
+            joined=joined,
             execute=queries,
             max_lines=MAX_LINES_OF_ALL if asks_all else MAX_LINES,
         )

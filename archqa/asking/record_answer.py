@@ -83,19 +83,13 @@ def record_answer(
         parts = [_with_limit(part, share) for part in parts]
     drafts = _drafts(parts, support, max_lines)
     answering = [draft for draft in drafts if draft.part.is_found]
-    if not answering:
-        answer = _answer(question, Status.NOT_FOUND, readings, patient, drafts, drafts)
-        return answer.model_copy(update={"message": _absence_message(parts)})
+    status, message = Status.ANSWERED, _absence_message(parts)
     if not any(draft.lines for draft in answering):
-        answer = _answer(
-            question, Status.NOT_FOUND, readings, patient, answering, drafts
-        )
-        return answer.model_copy(update={"message": _NOT_CONFIRMED})
-    answer = _answer(question, Status.ANSWERED, readings, patient, answering, drafts)
-    is_partial = any(draft.is_cut for draft in drafts)
-    return answer.model_copy(
-        update={"message": _absence_message(parts), "is_partial": is_partial}
-    )
+        status = Status.NOT_FOUND
+        message = _NOT_CONFIRMED if answering else message
+    answer = _answer(question, status, readings, patient, answering or drafts, drafts)
+    is_partial = status is Status.ANSWERED and any(draft.is_cut for draft in drafts)
+    return answer.model_copy(update={"message": message, "is_partial": is_partial})
 
 
 def declined_answer(
@@ -339,7 +333,4 @@ def _evidence(rows: Iterable[Row], readings: Iterable[Reading]) -> Iterator[Evid
             for resource_id in ids:
                 texts.setdefault(f"{kind}/{resource_id}", ("", ""))
     for reference, (text, date) in texts.items():
-        source = reference.partition("/")[0]
-        yield Evidence(
-            id=reference, kind="resource", text=text, source=source, date=date
-        )
+        yield Evidence.of_resource(reference, text, date)

@@ -104,16 +104,9 @@ async def answer_by_model(
 def _answer(question: str, result: RecordResult, queries: PatientQueries) -> Answer:
     if not result.queries:
         return _own_answer(question, result, queries)
-    asked = _queries_of(result)
-    answer = answer_of_queries(question, asked, queries)
-    remarks = [*answer.remarks, *result.warnings]
-    if answer.status is Status.NOT_FOUND:
-        for query in asked:
-            # A name of the model's choice, which the record may not use.
-            if query.names and not query.concepts:
-                names = "” or “".join(query.names)
-                remarks.append(f"“{names}” was searched by name alone, not by codes.")
-    return answer.model_copy(update={"remarks": tuple(dict.fromkeys(remarks))})
+    answer = answer_of_queries(question, _queries_of(result), queries)
+    remarks = dict.fromkeys((*answer.remarks, *result.warnings))
+    return answer.model_copy(update={"remarks": tuple(remarks)})
 
 
 def _queries_of(result: RecordResult) -> list[Query]:
@@ -187,13 +180,8 @@ def _resource_evidence(result: RecordResult, record: Record) -> Iterator[Evidenc
                 continue
             reference = f"{kind}/{resource_id}"
             row = rows.get(reference, {})
-            yield Evidence(
-                id=reference,
-                kind="resource",
-                text=row_text(row) or clean_name(display_name(resource)),
-                source=kind,
-                date=str(row.get("time") or ""),
-            )
+            text = row_text(row) or clean_name(display_name(resource))
+            yield Evidence.of_resource(reference, text, str(row.get("time") or ""))
 
 
 def _read(record: Record, kind: str, resource_id: str) -> Resource | None:

@@ -25,13 +25,12 @@ from archqa.query.wording.allergies import denial_text
 from archqa.query.wording.words import clean_name
 from archqa.terminology.concepts import find_concepts
 from archqa.terminology.cues import cue_pattern
+from archqa.terminology.words import word_list
 
 NONE_CODED = "No allergy is coded; diagnoses or notes tell of reactions."
 
 _WORD = re.compile(r"[^\W\d_]{4,}")
-_GENERAL = frozenset(
-    {"allergy", "substance", "product", "preparation", "containing", "drug"}
-)
+_GENERAL = word_list("allergy general")
 _ALLERGY = re.compile(r"[ -]allerg(?:y|ies)\b", re.IGNORECASE)
 """After the name of a drug: `ceftriaxone allergy`."""
 
@@ -73,12 +72,14 @@ def wishes(patient: PatientRows) -> SectionDraft:
     """Return what is coded of code status and the like, and the lines of notes, newest first."""
     pattern = cue_pattern("note", "wishes")
     lines = []
-    coded = [row for row in patient.rows("diagnosis") if pattern.search(row.name)]
-    for group in groups_of(coded, code_key):
-        lines.append(diagnosis_line(patient, group))
-    done = [row for row in patient.rows("procedure") if pattern.search(row.name)]
-    for group in groups_of(done, code_key):
-        lines.append(procedure_line(patient, group))
+    coded = (
+        (patient.rows("diagnosis"), diagnosis_line),
+        (patient.rows("procedure"), procedure_line),
+    )
+    for rows, line_of in coded:
+        named = [row for row in rows if pattern.search(row.name)]
+        for group in groups_of(named, code_key):
+            lines.append(line_of(patient, group))
     notes = patient_notes(patient)
     stated = notes.lines_where(
         notes.authored_lines, lambda part: bool(pattern.search(part.text))

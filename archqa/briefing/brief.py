@@ -5,13 +5,19 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from archqa.asking.answer import AnsweredBy, Evidence, evidence_html
-from archqa.asking.question import asks_model, parse_time
+from archqa.asking.answer import (
+    AnsweredBy,
+    CitedLine,
+    Evidence,
+    evidence_html,
+    lines_html,
+)
+from archqa.asking.question import asks_model, parse_time, settings_of_call
 from archqa.briefing.summary import RecordSummary, chosen_sections, summarize_record
 from archqa.core import html
 from archqa.core.usage import Usage
 from archqa.core.value import FrozenModel
-from archqa.errors import CallerError, InputError, without_suppressed_causes
+from archqa.errors import InputError, without_suppressed_causes
 from archqa.fhir import FhirError, connect
 from archqa.fhir.connection import tolerate_refusals
 from archqa.fhir.record import PartialRecord
@@ -19,8 +25,7 @@ from archqa.query.wording.words import clock_text
 from archqa.runs.destinations import Announce, Announcer, run_destinations
 from archqa.safety.arguments import as_text
 from archqa.safety.server_urls import check_encrypted, is_server_url
-from archqa.safety.text import without_surrogates
-from archqa.settings import Settings, load_settings
+from archqa.settings import Settings
 
 if TYPE_CHECKING:
     from archqa.llm.model import Model
@@ -28,11 +33,9 @@ if TYPE_CHECKING:
 AGENT = "brief_writing"
 
 
-class BriefLine(FrozenModel):
+class BriefLine(CitedLine):
     """One line, the ids of its evidence, and the date of what it says, as in the record."""
 
-    text: str
-    citations: tuple[str, ...]
     date: str = ""
 
 
@@ -99,11 +102,7 @@ class Brief(FrozenModel):
             parts.append(html.heading(section.title))
             if section.message:
                 parts.append(f"<p>{html.text(section.message)}</p>")
-            lines = []
-            for line in section.lines:
-                lines.append(f"{html.text(line.text)} {html.citations(line.citations)}")
-            if lines:
-                parts.append(html.ordered_list(lines))
+            parts.append(lines_html(section.lines))
         parts.append(f"<p>{html.text(self.nothing_recorded)}</p>")
         parts.append(evidence_html(self.evidence))
         parts.append(html.paragraph("Remarks", " ".join(self.remarks)))
@@ -111,15 +110,8 @@ class Brief(FrozenModel):
 
     def as_json(self) -> dict[str, Any]:
         """Return the object that `archqa brief --json` prints."""
-        fields = self.model_dump(mode="json")
         return {
-            "patient": self.patient,
-            "now": self.now,
-            "sections": fields["sections"],
-            "nothing_recorded": self.nothing_recorded,
-            "evidence": fields["evidence"],
-            "remarks": fields["remarks"],
-            "answered_by": fields["answered_by"],
+            **self.model_dump(mode="json", exclude={"usage"}),
             "calls": self.usage.calls,
             "cost_usd": self.usage.cost_usd,
         }
@@ -148,13 +140,9 @@ def brief(
     Raises `CallerError` for a wrong call, also `PatientNotFound` and `SeveralPatients`,
     `InputError` if `record` is not a record, and `ModelError`.
     """
-    if settings is not None and typed:
-        raise CallerError(
-            "Both settings and single settings were given.\nPut them into one."
-        )
-    settings = settings or load_settings(typed=typed)
+    settings = settings_of_call(settings, typed)
     kinds = chosen_sections(sections)
-    name = without_surrogates(as_text(patient, "The patient"))
+    name = as_text(patient, "The patient")
     model_writes = asks_model(settings, AGENT, scripted)
     if settings.typed_names:
         from archqa.briefing.model_brief import BRIEF_MODEL

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import NamedTuple
 
+from archqa.agents.grounding import folded
 from archqa.briefing.patient_rows import LineDraft, PatientRows
 from archqa.core.case import Case, Sentence
 from archqa.notes.assertion import Passage, person_of
@@ -197,11 +198,6 @@ def is_between(date: str, since: datetime, until: datetime) -> bool:
     """Whether a date of a note lies between two times; a note without a date does not."""
     written = without_timezone(parse_datetime(date))
     return written is not None and since <= written <= until
-
-
-def folded(text: str) -> str:
-    """Return a text in small letters with single spaces, to compare."""
-    return " ".join(text.casefold().split())
 
 
 def newest_first(lines: Sequence[NoteLine]) -> list[NoteLine]:

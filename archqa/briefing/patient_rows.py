@@ -10,7 +10,7 @@ from archqa.query import Chart, Query, execute
 from archqa.query.conventions import CLINICAL, Conventions
 from archqa.query.execution.findings import Gap, QueryResult
 from archqa.query.execution.rows import Row
-from archqa.query.execution.statuses import is_fact, row_state
+from archqa.query.execution.statuses import is_fact
 from archqa.query.kinds import ReturnedField, RowKind
 from archqa.query.wording.details import references
 from archqa.query.wording.parts import PartWriter
@@ -208,28 +208,6 @@ def code_key(row: Row) -> Hashable:
         if coding.code:
             return coding.system, coding.code
     return clean_name(row.name).casefold()
-
-
-def without_closed(
-    patient: PatientRows,
-    what: RowKind,
-    rows: Iterable[Row],
-    key: Callable[[Row], Hashable] = code_key,
-) -> list[Row]:
-    """Return the rows that have not ended, and that no later row of the same thing closes."""
-    remaining: list[Row] = []
-    for group in groups_of(rows, key):
-        closed_at = datetime.min
-        open_rows: list[Row] = []
-        for row in group:
-            if row_state(what, row, patient.now) != "ended":
-                open_rows.append(row)
-            elif row.local_time:
-                closed_at = max(closed_at, row.local_time)
-        for row in open_rows:
-            if row.local_time is None or row.local_time >= closed_at:
-                remaining.append(row)
-    return remaining
 
 
 def says_less(name: str, others: Iterable[str]) -> bool:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from archqa.briefing.patient_rows import (
@@ -12,6 +12,7 @@ from archqa.briefing.patient_rows import (
     SectionDraft,
     code_key,
     draft_of_rows,
+    groups_of,
     is_older,
     last_day,
     newest_groups,
@@ -19,7 +20,6 @@ from archqa.briefing.patient_rows import (
     says_less,
     whole_name,
     with_one_major,
-    without_closed,
 )
 from archqa.query.execution.rows import Coding, Row
 from archqa.query.execution.statuses import row_state
@@ -57,11 +57,7 @@ def active_problems(patient: PatientRows) -> SectionDraft:
     ago, and what a further stage supersedes. Acute disorders of former years that nobody ended are
     only counted. A later row that ended closes the earlier ones of its code.
     """
-    rows = []
-    for row in without_closed(patient, "diagnosis", patient.rows("diagnosis")):
-        is_open = row_state("diagnosis", row, patient.now) in {"current", "unknown"}
-        if is_open and not is_circumstance(row.name):
-            rows.append(row)
+    rows = _open_diagnoses(patient, are_circumstances=False)
     groups = newest_groups(rows)
     names = [whole_name(group[0].name) for group in groups]
     wishes = cue_pattern("note", "wishes")
@@ -180,7 +176,7 @@ def social_needs(patient: PatientRows) -> SectionDraft:
     """
     need = cue_pattern("name", "social need")
     lines = []
-    for group in newest_groups(_current_circumstances(patient)):
+    for group in newest_groups(_open_diagnoses(patient, are_circumstances=True)):
         if need.search(group[0].name):
             line = diagnosis_line(patient, group)
             is_old = is_older(group, patient.now.year - RECENT.days // 365)
@@ -195,7 +191,7 @@ def social_needs(patient: PatientRows) -> SectionDraft:
     if patient.is_dead:
         lines = [line._replace(is_minor=True) for line in lines]
     message = ""
-    if not lines and _current_circumstances(patient):
+    if not lines and _open_diagnoses(patient, are_circumstances=True):
         message = "None recorded; other circumstances are: --sections circumstances."
     return SectionDraft(tuple(lines), message)
 
@@ -204,19 +200,29 @@ def circumstances(patient: PatientRows) -> SectionDraft:
     """Return the active findings on work, education, family and the like, last recorded when."""
     need = cue_pattern("name", "social need")
     lines = []
-    for group in newest_groups(_current_circumstances(patient)):
+    for group in newest_groups(_open_diagnoses(patient, are_circumstances=True)):
         if not need.search(group[0].name):
             lines.append(diagnosis_line(patient, group))
     return SectionDraft(tuple(lines))
 
 
-def _current_circumstances(patient: PatientRows) -> list[Row]:
-    rows = []
-    for row in without_closed(patient, "diagnosis", patient.rows("diagnosis")):
-        is_open = row_state("diagnosis", row, patient.now) in {"current", "unknown"}
-        if is_open and is_circumstance(row.name):
-            rows.append(row)
-    return rows
+def _open_diagnoses(patient: PatientRows, *, are_circumstances: bool) -> list[Row]:
+    """The diagnoses that have not ended, and that no later row of the same code closes."""
+    open_rows: list[Row] = []
+    for group in groups_of(patient.rows("diagnosis"), code_key):
+        closed_at = datetime.min
+        candidates: list[Row] = []
+        for row in group:
+            state = row_state("diagnosis", row, patient.now)
+            if state == "ended" and row.local_time:
+                closed_at = max(closed_at, row.local_time)
+            is_wanted = is_circumstance(row.name) is are_circumstances
+            if state in {"current", "unknown"} and is_wanted:
+                candidates.append(row)
+        for row in candidates:
+            if row.local_time is None or row.local_time >= closed_at:
+                open_rows.append(row)
+    return open_rows
 
 
 def resolved_problems(patient: PatientRows) -> SectionDraft:

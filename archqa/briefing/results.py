@@ -115,13 +115,9 @@ def _is_vital_sign(row: Row) -> bool:
     if row.facts.get("kind") == ("vital",):
         return True
     concept = _measurement(row.codings)
-    return concept is not None and concept.name in _vital_sign_names()
-
-
-@cache
-def _vital_sign_names() -> frozenset[str]:
     parts = concept_named("measurement", "vital signs").parts
-    return frozenset((*parts, *_PRESSURE, "pain severity"))
+    names = {*parts, *_PRESSURE, "pain severity"}
+    return concept is not None and concept.name in names
 
 
 def _measurement(codings: tuple[Coding, ...]) -> Concept | None:
@@ -247,7 +243,7 @@ def _result_line(patient: PatientRows, name: str, rows: Sequence[Row]) -> LineDr
         text = f"{name} {texts} on {date}"
         line = _draft(text, values.values())
         return line.with_remark("differing results of the same time")
-    before = _result_before(latest, rows)
+    before = next(reversed(_earlier(rows, latest)), None)
     separator = "" if latest.value is not None else ":"
     text = f"{name}{separator} {value_text(latest)}{_on(patient, latest, before)}"
     flags = flag_text(_comparable_flags(latest))
@@ -278,7 +274,7 @@ def _pressure_line(
     if flags:
         text = f"{text} ({', '.join(flags)})"
     cited = list(last_rows)
-    earlier = [row for row in rows if _is_earlier(row, last_rows[0])]
+    earlier = _earlier(rows, last_rows[0])
     if earlier:
         before = [row for row in earlier if row.time == earlier[-1].time]
         statements = measured_statements(_MEASURED, before, patient.support)
@@ -301,20 +297,13 @@ def _change(latest: Row, before: Row) -> str:
     return ROSE if new > old else FELL
 
 
-def _result_before(latest: Row, rows: Iterable[Row]) -> Row | None:
-    """The last result of an earlier time."""
-    before = None
+def _earlier(rows: Iterable[Row], latest: Row) -> list[Row]:
+    """The results of earlier times; a bare date has no time zone, a time of day may have one."""
+    earlier = []
     for row in rows:
-        if _is_earlier(row, latest):
-            before = row
-    return before
-
-
-def _is_earlier(row: Row, latest: Row) -> bool:
-    """Whether a row has an earlier time; a bare date has no time zone, a time of day may have one."""
-    if row.local_time is None or latest.local_time is None:
-        return False
-    return row.local_time < latest.local_time
+        if row.local_time and latest.local_time and row.local_time < latest.local_time:
+            earlier.append(row)
+    return earlier
 
 
 def _on(patient: PatientRows, row: Row, other: Row | None) -> str:

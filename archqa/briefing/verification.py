@@ -29,49 +29,28 @@ from archqa.query.wording.words import number_text
 from archqa.terminology.drugs import ingredients_of, read_drugs
 from archqa.terminology.words import word_list
 
-_LEFT_OUT = (DROPPED - {"contained"}) | {
-    *("resourceType", "id", "identifier", "subject", "patient", "encounter", "context"),
-    *(
-        "participant",
-        "serviceProvider",
-        "requester",
-        "recorder",
-        "asserter",
-        "performer",
-    ),
-    *(
-        "location",
-        "custodian",
-        "issued",
-        "intent",
-        "category",
-        "content",
-        "partOf",
-        "derivedFrom",
-    ),
-    *("hasMember", "basedOn", "insurance", "diagnosis"),
-}
+_LEFT_OUT = (DROPPED - {"contained"}) | word_list("element not told")
 """Members that no line tells: who was there, links, what holds for every resource of its kind."""
 
 _OF_PATIENT = ("gender", "birthDate", "deceasedDateTime", "deceasedBoolean")
 """Members of a Patient that a line tells; name and address stay where they are."""
 
 _DATES = (
-    *(
-        "effectiveDateTime",
-        "onsetDateTime",
-        "authoredOn",
-        "performedDateTime",
-        "recordedDate",
-    ),
-    *(
-        "period.start",
-        "performedPeriod.start",
-        "effectivePeriod.start",
-        "onsetPeriod.start",
-    ),
-    *("effectiveInstant", "whenHandedOver", "dateAsserted", "onsetString"),
-    *("occurrenceDateTime", "date"),
+    "effectiveDateTime",
+    "onsetDateTime",
+    "authoredOn",
+    "performedDateTime",
+    "recordedDate",
+    "period.start",
+    "performedPeriod.start",
+    "effectivePeriod.start",
+    "onsetPeriod.start",
+    "effectiveInstant",
+    "whenHandedOver",
+    "dateAsserted",
+    "onsetString",
+    "occurrenceDateTime",
+    "date",
 )
 
 _QUOTE = re.compile(r"“([^“”]+)”")
@@ -159,13 +138,8 @@ class EvidenceTexts:
                 date=sentence.date,
             )
         resource = self._patient.read(citation)
-        return Evidence(
-            id=citation,
-            kind="resource",
-            text=self.text(citation),
-            source=citation.partition("/")[0],
-            date=text_at(resource, *_DATES) or text_at(self._visit(resource), *_DATES),
-        )
+        date = text_at(resource, *_DATES) or text_at(self._visit(resource), *_DATES)
+        return Evidence.of_resource(citation, self.text(citation), date)
 
     def _visit(self, resource: Resource) -> Resource:
         reference = text_at(resource, "encounter.reference")

@@ -113,10 +113,7 @@ class Relevance:
 
     def gains(self, read: Sequence[ReadSentence]) -> Vector:
         """Return what each sentence gains, of shape (sentences,)."""
-        gains = np.zeros(len(read))
-        for index, sentence in enumerate(read):
-            gains[index] = self._gain(sentence)
-        return gains
+        return np.array(list(map(self._gain, read)))
 
     def _gain(self, read: ReadSentence) -> float:
         text = read.sentence.text

@@ -227,12 +227,12 @@ class NoteWriter:
         self._connection.executemany(
             "UPDATE note_sentence SET uses = uses + 1 WHERE s = ?", used
         )
-        name = date = title = kind = author = encounter = replaces = unread = ""
+        words: tuple[str, ...] = ("",) * 8
         if isinstance(document, Document):
-            name, date, title, _, kind, author, encounter, replaces = document
+            name, date, title, _, *details = document
+            words = (name, date, title, *details, "")
         elif document is not None:
-            name, unread = document
-        words = (name, date, title, kind, author, encounter, replaces, unread)
+            words = (document.name, *words[2:], document.reason)
         row = (n, self._patient, *words)
         marks = ", ".join("?" * 11)
         sql = f"INSERT INTO note_document VALUES ({marks})"

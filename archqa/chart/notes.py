@@ -105,11 +105,13 @@ class ChartNotes:
         self._patient = patient
         self._numbers = sentence_numbers(patient)
         sql = "SELECT s, text, vector FROM note_sentence WHERE s BETWEEN ? AND ?"
-        bounds = (self._numbers.start, self._numbers.stop - 1)
+        self._bounds = (self._numbers.start, self._numbers.stop - 1)
         self._vectors: list[bytes] = []
         self.texts: list[str] = []
         self._row_of_number: dict[int, int] = {}
-        for row, (number, text, vector) in enumerate(connection.execute(sql, bounds)):
+        for row, (number, text, vector) in enumerate(
+            connection.execute(sql, self._bounds)
+        ):
             self._row_of_number[number - self._numbers.start] = row
             self.texts.append(text)
             self._vectors.append(vector)
@@ -147,9 +149,8 @@ class ChartNotes:
         """Return the indices of the texts that have a word, in any of its English forms."""
         quoted = '"' + word.replace('"', '""') + '"'
         sql = "SELECT rowid FROM note_words WHERE note_words MATCH ? AND rowid BETWEEN ? AND ?"
-        bounds = (self._numbers.start, self._numbers.stop - 1)
         first = self._numbers.start
-        numbers = self._connection.execute(sql, (quoted, *bounds))
+        numbers = self._connection.execute(sql, (quoted, *self._bounds))
         return [self._row_of_number[number - first] for (number,) in numbers]
 
     def headings(self, index: int) -> dict[int, str]:
@@ -248,44 +249,31 @@ def read_chart_notes(connection: Connection, patient: int) -> ChartNotes:
     sql = f"SELECT {columns} FROM note_document WHERE patient = ? AND name <> ''"
     documents: list[ChartDocument] = []
     unread: list[UnreadDocument] = []
-    for (
-        name,
-        date,
-        title,
-        kind,
-        author,
-        encounter,
-        replaces,
-        reason,
-        outline,
-    ) in connection.execute(sql, (patient,)):
+    for *texts, reason, outline in connection.execute(sql, (patient,)):
         if reason:
-            unread.append(UnreadDocument(name, reason))
+            unread.append(UnreadDocument(texts[0], reason))
             continue
         integers = array("i", outline)
         parts = [
             tuple(integers[i::INTEGERS_OF_A_SENTENCE])
             for i in range(INTEGERS_OF_A_SENTENCE)
         ]
-        documents.append(
-            ChartDocument(name, date, title, kind, author, encounter, replaces, *parts)
-        )
+        documents.append(ChartDocument(*texts, *parts))
     valid, replaced = without_replaced(documents)
     unread += replaced
     valid.sort(key=lambda document: (document.date, document.name), reverse=True)
     return ChartNotes(connection, patient, valid, unread)
 
 
-class NoteOpener:
+class NoteOpener(NamedTuple):
     """Opens the notes of patients of a record.
 
     `encode` gives the vectors of sentences; a record on a server, or one whose index lacks notes
     of the patient, is read and indexed in memory.
     """
 
-    def __init__(self, record: Record, encode: Encode) -> None:
-        self._record = record
-        self._encode = encode
+    record: Record
+    encode: Encode
 
     def open(self, patient: str, *extra: Document) -> ChartNotes:
         """Return the notes of a patient (`id`), the latest first, with `extra` ones.
@@ -304,10 +292,10 @@ class NoteOpener:
         def encode(texts: list[str]) -> NDArray[np.float32]:
             """Return the vectors of texts; known ones are not computed again."""
             new = [text for text in texts if text not in known]
-            vectors = {**known, **dict(zip(new, self._encode(new), strict=True))}
+            vectors = {**known, **dict(zip(new, self.encode(new), strict=True))}
             return np.array([vectors[text] for text in texts], dtype=np.float32)
 
-        readable, unread = patient_documents(self._record, patient)
+        readable, unread = patient_documents(self.record, patient)
         documents: list[ReadDocument] = [*extra, *readable, *unread]
         connection = sqlite3.connect(
             ":memory:", isolation_level=None, check_same_thread=False
@@ -318,9 +306,9 @@ class NoteOpener:
 
     def _indexed(self, patient: str) -> ChartNotes | None:
         """Return the notes of the index; None if it lacks one of them."""
-        if not isinstance(self._record, Store):
+        if not isinstance(self.record, Store):
             return None
-        with self._record.read_session() as session:
+        with self.record.read_session() as session:
             connection = session.connection
             sql = "SELECT t FROM target WHERE id = ? AND type = 'Patient'"
             row = connection.execute(sql, (patient,)).fetchone()

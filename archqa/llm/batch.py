@@ -33,32 +33,26 @@ class ReplyPending(Exception):
     """There is no reply yet: the request goes into the next file."""
 
 
-class BatchModel:
+class BatchModel(NamedTuple):
     """Answers from the replies received so far; a request without one is added to `pending`, by its
     cache key.
 
     A pending request raises `ReplyPending`, one of the `failed_keys` raises `ServerUnavailable`.
     """
 
-    def __init__(
-        self,
-        replies: ServerCache,
-        pending: dict[str, Request],
-        failed_keys: frozenset[str],
-    ) -> None:
-        self._replies = replies
-        self._pending = pending
-        self._failed_keys = failed_keys
+    replies: ServerCache
+    pending: dict[str, Request]
+    failed_keys: frozenset[str]
 
     async def ask(self, request: Request) -> Reply:
         """The reply, if it was received."""
-        reply = self._replies.get(request)
+        reply = self.replies.get(request)
         if reply is not None:
             return reply
-        key = self._replies.key(request)
-        if key in self._failed_keys:
+        key = self.replies.key(request)
+        if key in self.failed_keys:
             raise ServerUnavailable("The batch failed this request again and again.")
-        self._pending[key] = request
+        self.pending[key] = request
         raise ReplyPending
 
 

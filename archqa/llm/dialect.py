@@ -104,23 +104,28 @@ class Dialect(FrozenModel):
 
         `structured`: the structure of the reply may be the cause.
         """
+        changes: dict[str, object] = {}
+        weaker = self.with_weaker_structure() if structured else None
         if self.temperature and "temperature" in refusal:
-            return self.model_copy(update={"temperature": False})
-        if self.max_tokens_field == "max_tokens" and "max_completion_tokens" in refusal:
-            return self.model_copy(update={"max_tokens_field": "max_completion_tokens"})
-        if self.system_role and "system" in refusal and "role" in refusal:
-            return self.model_copy(update={"system_role": False})
-        if self.assistant_last and _LAST_MESSAGE_REFUSED.search(refusal):
-            return self.model_copy(update={"assistant_last": False})
-        if self.parallel_tools and "parallel_tool_calls" in refusal:
-            return self.model_copy(update={"parallel_tools": False})
-        if self.require_parameters and _NO_PROVIDER in refusal:
+            changes["temperature"] = False
+        elif (
+            self.max_tokens_field == "max_tokens" and "max_completion_tokens" in refusal
+        ):
+            changes["max_tokens_field"] = "max_completion_tokens"
+        elif self.system_role and "system" in refusal and "role" in refusal:
+            changes["system_role"] = False
+        elif self.assistant_last and _LAST_MESSAGE_REFUSED.search(refusal):
+            changes["assistant_last"] = False
+        elif self.parallel_tools and "parallel_tool_calls" in refusal:
+            changes["parallel_tools"] = False
+        elif self.require_parameters and _NO_PROVIDER in refusal:
             # More of a router's providers do with one requirement less.
-            weaker = self.with_weaker_structure() if structured else None
-            return weaker or self.model_copy(update={"require_parameters": False})
-        if structured and any(keyword in refusal for keyword in _STRUCTURE_KEYWORDS):
-            return self.with_weaker_structure()
-        return None
+            if weaker is not None:
+                return weaker
+            changes["require_parameters"] = False
+        elif any(keyword in refusal for keyword in _STRUCTURE_KEYWORDS):
+            return weaker
+        return self.model_copy(update=changes) if changes else None
 
     def with_weaker_structure(self) -> "Dialect | None":
         """One step from schema to JSON mode to text; None below that."""

@@ -9,7 +9,7 @@ import asyncio
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from archqa.core.usage import Usage
 from archqa.errors import BudgetExceeded, ServerUnavailable
@@ -100,22 +100,21 @@ class RateLimiter:
                 self.block_for(seconds)
 
 
-class RateLimitedModel:
+class RateLimitedModel(NamedTuple):
     """Sends a request when the limiter has a slot and a moment for it."""
 
-    def __init__(self, inner: Model, limiter: RateLimiter) -> None:
-        self._inner = inner
-        self._limiter = limiter
+    inner: Model
+    limiter: RateLimiter
 
     async def ask(self, request: Request) -> Reply:
         """Answer one request when its turn comes."""
-        async with self._limiter.slots:
-            await self._limiter.wait_for_rate_limit(request.tokens)
+        async with self.limiter.slots:
+            await self.limiter.wait_for_rate_limit(request.tokens)
             try:
-                return await self._inner.ask(request)
+                return await self.inner.ask(request)
             except TransientError as fault:
                 if fault.retry_after is not None:
-                    self._limiter.block_for(fault.retry_after)
+                    self.limiter.block_for(fault.retry_after)
                 raise
 
 
@@ -138,23 +137,15 @@ class CallTally:
 call_tally = CallTally()
 
 
-class RetryingModel:
+class RetryingModel(NamedTuple):
     """Makes up to `tries` attempts with growing, jittered waits in seconds; then raises
     `ServerUnavailable`.
     """
 
-    def __init__(
-        self,
-        inner: Model,
-        *,
-        tries: int = 5,
-        first_wait: float = 0.5,
-        max_wait: float = 30.0,
-    ) -> None:
-        self._inner = inner
-        self._tries = tries
-        self._first_wait = first_wait
-        self._max_wait = max_wait
+    inner: Model
+    tries: int = 5
+    first_wait: float = 0.5
+    max_wait: float = 30.0
 
     async def ask(self, request: Request) -> Reply:
         """Answer one request, after retries if need be."""
@@ -162,11 +153,11 @@ class RetryingModel:
 
         attempts = stamina.retry_context(
             on=_retry_wait,
-            attempts=self._tries,
+            attempts=self.tries,
             timeout=None,
-            wait_initial=self._first_wait,
-            wait_max=self._max_wait,
-            wait_jitter=self._first_wait,
+            wait_initial=self.first_wait,
+            wait_max=self.max_wait,
+            wait_jitter=self.first_wait,
         )
         attempt_count = 0
         call_tally.pending += 1
@@ -175,7 +166,7 @@ class RetryingModel:
                 attempt_count = attempt.num
                 call_tally.repeated += attempt_count > 1
                 with attempt:
-                    reply = await self._inner.ask(request)
+                    reply = await self.inner.ask(request)
                     call_tally.usage += reply.usage
                     return reply
         except TransientError as fault:
@@ -246,16 +237,15 @@ class Budget:
         self._usage += usage
 
 
-class BudgetedModel:
+class BudgetedModel(NamedTuple):
     """Asks only while the budget lasts; replies to requests already sent still count."""
 
-    def __init__(self, inner: Model, budget: BudgetProtocol) -> None:
-        self._inner = inner
-        self._budget = budget
+    inner: Model
+    budget: BudgetProtocol
 
     async def ask(self, request: Request) -> Reply:
         """Answer one request. Raises `BudgetExceeded`."""
-        await self._budget.check(request.model)
-        reply = await self._inner.ask(request)
-        await self._budget.add(reply.usage)
+        await self.budget.check(request.model)
+        reply = await self.inner.ask(request)
+        await self.budget.add(reply.usage)
         return reply

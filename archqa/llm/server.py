@@ -13,6 +13,7 @@ import os
 import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, Self
 from urllib.parse import parse_qsl, urlsplit
@@ -394,28 +395,26 @@ class _GuardedTransport(httpx2.AsyncBaseTransport):
         await self._inner.aclose()
 
 
+@dataclass
 class _Body(httpx2.AsyncByteStream):
     """The decoded parts of a body, up to `limit` bytes. Raises `ReplyUnreadable`.
 
     It is decoded here, since httpx2 decodes each part whole, however large it becomes.
     """
 
-    def __init__(
-        self, stream: httpx2.AsyncByteStream, encoding: str, limit: int
-    ) -> None:
-        self._stream = stream
-        self._encoding = encoding
-        self._limit = limit
+    stream: httpx2.AsyncByteStream
+    encoding: str
+    limit: int
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        reader = BodyReader(self._encoding, self._limit)
-        async for part in self._stream:
+        reader = BodyReader(self.encoding, self.limit)
+        async for part in self.stream:
             yield reader.decode(part)
         reader.finish()
 
     async def aclose(self) -> None:
         """Close the connection, unless the body was read to its end."""
-        await self._stream.aclose()
+        await self.stream.aclose()
 
 
 class _AiohttpTransport(httpx2.AsyncBaseTransport):

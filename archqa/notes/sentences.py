@@ -18,7 +18,6 @@ from archqa.errors import CallerError
 from archqa.notes.lines import BULLET, continues, line_width, read_lines
 from archqa.notes.sections import OTHER_SECTION, section_kind
 from archqa.safety.arguments import as_text
-from archqa.safety.text import without_surrogates
 
 MAX_SENTENCE_LENGTH = 1000
 """Characters; what is longer without a full stop is a flattened list or table."""
@@ -269,8 +268,8 @@ def split_note(note: str, *, prefix: str = "") -> tuple[Sentence, ...]:
 
 def case_from_text(question: str, note: str) -> Case:
     """Return a case of a question and a pasted note. Raises CallerError if either has no word."""
-    question = without_surrogates(as_text(question, "The question"))
-    note = without_surrogates(as_text(note, "The note"))
+    question = as_text(question, "The question")
+    note = as_text(note, "The note")
     question = " ".join(question.split())
     if not question:
         raise CallerError("There is no question.\nAsk something the note could answer.")

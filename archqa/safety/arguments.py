@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from archqa.errors import CallerError, InputError, shown_path
+from archqa.safety.text import without_surrogates
 
 
 def as_path(value: Any, argument: str) -> Path:
@@ -38,9 +39,12 @@ def as_optional_path(value: Any, argument: str) -> Path | None:
 
 
 def as_text(value: Any, argument: str) -> str:
-    """The text in an argument. Raises `CallerError` for a value of another type."""
+    """The text in an argument, without halves of characters.
+
+    Raises `CallerError` for a value of another type.
+    """
     if not isinstance(value, str):
         raise CallerError(
             f"{argument} is of type {type(value).__name__}; it should be text."
         )
-    return value
+    return without_surrogates(value)

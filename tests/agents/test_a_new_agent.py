@@ -108,8 +108,6 @@ async def test_without_a_skill_the_dry_run_stops_there_and_says_whose_it_lacks(
 def test_one_registry_line_makes_it_known_by_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(
-        registry.AGENT_CLASSES, "urgency", (f"{__name__}:UrgencyAgent",)
-    )
+    monkeypatch.setitem(registry.AGENT_CLASSES, "urgency", f"{__name__}:UrgencyAgent")
     [agent_class] = registry.load_agents("urgency")
     assert agent_class.name == "urgency"

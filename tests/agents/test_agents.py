@@ -29,12 +29,8 @@ from archqa.core.case import Case, Sentence
 from archqa.core.judgement import Judgement, Relevance
 from archqa.core.step import Step
 from archqa.errors import Refused, Truncated, Unusable
-from archqa.llm.scripted import (
-    ScriptedModel,
-    ScriptedReply,
-    refusal_reply,
-    truncated_reply,
-)
+from archqa.llm.scripted import ScriptedModel, ScriptedReply
+from tests.fakes.replies import refusal_reply, truncated_reply
 
 CASE = Case(
     id="c",

@@ -26,14 +26,10 @@ from archqa.chart.notes import NoteOpener
 from archqa.errors import ContextTooLong, Refused, ToolsNotSupported
 from archqa.fhir import Store
 from archqa.llm.model import Reply, Request
-from archqa.llm.scripted import (
-    ScriptedModel,
-    ScriptedReply,
-    refusal_reply,
-    tool_call_reply,
-)
+from archqa.llm.scripted import ScriptedModel, ScriptedReply
 from archqa.runs.backends import Backends
 from archqa.settings import Settings
+from tests.fakes.replies import refusal_reply, tool_call_reply
 
 NOW = datetime(2024, 6, 1, 9, 0)
 CLINIC = (

@@ -4,8 +4,7 @@ import pytest
 
 from archqa.asking.chart.chart_answer import judged_parts
 from archqa.asking.question_parts import (
-    asks_for_all,
-    asks_present,
+    asks,
     question_parts,
 )
 
@@ -50,19 +49,19 @@ def test_a_sentence_that_asks_nothing_is_background() -> None:
     ["Where does she live now?", "Is he still on oxygen?", "Who is her proxy?"],
 )
 def test_a_question_about_the_present_is_known(question: str) -> None:
-    assert asks_present(question)
+    assert asks(question, "present")
 
 
 @pytest.mark.parametrize(
     "question", ["Why was it stopped?", "What did the echo of 2020 show?"]
 )
 def test_a_question_about_the_past_is_none_about_the_present(question: str) -> None:
-    assert not asks_present(question)
+    assert not asks(question, "present")
 
 
 def test_a_question_for_all_of_something_is_known() -> None:
-    assert asks_for_all("List the statins that she has tried.")
-    assert not asks_for_all("Which statin does she take?")
+    assert asks("List the statins that she has tried.", "all")
+    assert not asks("Which statin does she take?", "all")
 
 
 @pytest.mark.parametrize(

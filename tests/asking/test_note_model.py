@@ -16,10 +16,11 @@ from archqa.asking.answer import (
 from archqa.asking.model_answers import REMOVED
 from archqa.asking.note_model import NOTE_MODEL, answer_by_model
 from archqa.errors import ContextTooLong, Refused, Unusable
-from archqa.llm.scripted import ScriptedModel, ScriptedReply, refusal_reply
+from archqa.llm.scripted import ScriptedModel, ScriptedReply
 from archqa.notes.sentences import case_from_text
 from archqa.runs.backends import Backends
 from archqa.settings import Settings
+from tests.fakes.replies import refusal_reply
 
 NOTE = (
     "HOSPITAL COURSE:\n"

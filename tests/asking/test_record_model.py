@@ -12,8 +12,9 @@ from archqa.agents import sandbox
 from archqa.asking.answer import Answer, Status
 from archqa.asking.record_model import NOT_VERIFIED
 from archqa.fhir import Store
-from archqa.llm.scripted import ScriptedModel, ScriptedReply, tool_call_reply
+from archqa.llm.scripted import ScriptedModel, ScriptedReply
 from archqa.settings import load_settings
+from tests.fakes.replies import tool_call_reply
 from tests.fhir.invented import patient, write_ndjson
 from tests.query.clinic import clinic_record, result
 

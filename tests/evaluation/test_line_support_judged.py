@@ -11,10 +11,11 @@ from archqa.errors import CallerError
 from archqa.evaluation.judges import JudgePanel
 from archqa.evaluation.scoring import ScoreReport, ScoreSettings, score
 from archqa.llm.model import Request
-from archqa.llm.scripted import ScriptedModel, refusal_reply
+from archqa.llm.scripted import ScriptedModel
 from archqa.runs.predict import predict
 from scoring.metric import parse_metric
 from tests.cli.test_commands import archqa as run
+from tests.fakes.replies import refusal_reply
 from tests.fakes.server import FakeServer
 from tests.safety.trap import Trap
 

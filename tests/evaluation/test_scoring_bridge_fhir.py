@@ -18,10 +18,11 @@ import pytest
 from archqa.errors import CallerError
 from archqa.evaluation.judges import JudgePanel
 from archqa.evaluation.scoring import ScoreReport, ScoreSettings, score
-from archqa.llm.scripted import ScriptedModel, refusal_reply
+from archqa.llm.scripted import ScriptedModel
 from archqa.runs.folder import RunFolder
 from archqa.runs.record import DataFingerprint, RunManifest, RunStatus
 from tests.cli.test_commands import archqa as run
+from tests.fakes.replies import refusal_reply
 from tests.fakes.server import FakeServer
 
 PROSE = "He was given Senna first, later Lactulose."

@@ -10,6 +10,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from archqa.core.usage import Usage
+from archqa.llm.model import FinishReason, Reply, ToolCall
+
 Json = dict[str, Any]
 
 SPECIALTIES = (
@@ -226,3 +229,24 @@ def _ids(node: Any, name: str) -> list[str]:
     if here is not None:
         return list(here.get("enum") or here.get("items", {}).get("enum") or [])
     return _ids(list(node.values()), name)
+
+
+def refusal_reply(text: str = "I cannot help with that.") -> Reply:
+    """A reply in which the model declines."""
+    return Reply(text=text, finish=FinishReason.REFUSED, usage=Usage(calls=1))
+
+
+def truncated_reply(text: str) -> Reply:
+    """A reply that ended at its token limit."""
+    return Reply(text=text, finish=FinishReason.LENGTH, usage=Usage(calls=1))
+
+
+def tool_call_reply(*calls: tuple[str, dict[str, Any]], text: str = "") -> Reply:
+    """A reply that calls tools by name and arguments: `tool_call_reply(("add", {"a": 1}))`."""
+    tool_calls = []
+    for number, (name, arguments) in enumerate(calls, start=1):
+        tool_call = ToolCall(
+            id=f"call_{number}", name=name, arguments=json.dumps(arguments)
+        )
+        tool_calls.append(tool_call)
+    return Reply(text=text, usage=Usage(calls=1), tool_calls=tuple(tool_calls))

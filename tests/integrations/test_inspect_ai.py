@@ -13,8 +13,9 @@ import pytest
 import archqa
 from archqa.errors import MissingExtra
 from archqa.llm.model import Message, Model, Reply, Request
-from archqa.llm.scripted import ScriptedModel, tool_call_reply
+from archqa.llm.scripted import ScriptedModel
 from archqa.llm.structured import RecursiveSchemaError, without_references
+from tests.fakes.replies import tool_call_reply
 from tests.runs.conftest import default_reply, questions, record
 from tests.tasks.medagentbench.conftest import benchmark
 from tests.tasks.medagentbench.invented import SyntheticBenchmark

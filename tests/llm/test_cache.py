@@ -16,7 +16,8 @@ from archqa.core.usage import Usage
 from archqa.errors import InputError, Refused
 from archqa.llm.cache import ServerCache, SqliteCache
 from archqa.llm.model import FinishReason, Reply, Request
-from archqa.llm.scripted import ScriptedModel, refusal_reply, truncated_reply
+from archqa.llm.scripted import ScriptedModel
+from tests.fakes.replies import refusal_reply, truncated_reply
 from tests.fakes.server import ROOT, FakeServer
 from tests.llm.asking import API_KEY, cached_model, make_request, server_model
 

@@ -4,7 +4,8 @@ import pytest
 
 from archqa.errors import Refused
 from archqa.llm.model import FinishReason
-from archqa.llm.scripted import ScriptedModel, refusal_reply, truncated_reply
+from archqa.llm.scripted import ScriptedModel
+from tests.fakes.replies import refusal_reply, truncated_reply
 from tests.llm.asking import make_request
 
 

@@ -20,7 +20,8 @@ from archqa.llm.model import (
     ToolSpec,
     TransientError,
 )
-from archqa.llm.scripted import ScriptedModel, tool_call_reply
+from archqa.llm.scripted import ScriptedModel
+from tests.fakes.replies import tool_call_reply
 from tests.fakes.server import FakeServer
 from tests.llm.asking import ask_server, cached_model, model_replying_with
 

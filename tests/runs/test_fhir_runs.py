@@ -16,12 +16,13 @@ from archqa.errors import CallerError, InputError
 from archqa.evaluation.scoring import score
 from archqa.fhir import FhirService, Store
 from archqa.fhir.server.application import FhirApplication
-from archqa.llm.scripted import ScriptedModel, tool_call_reply
+from archqa.llm.scripted import ScriptedModel
 from archqa.runs.export import export
 from archqa.runs.predict import predict
 from archqa.runs.record import CaseStatus
 from archqa.settings import load_settings
 from archqa.tasks import find, load_cases
+from tests.fakes.replies import tool_call_reply
 from tests.fakes.server import FakeServer
 from tests.runs.fhir_questions import (
     PUBLISHED_PIPELINES,

@@ -18,7 +18,7 @@ from archqa.errors import (
     ServerUnavailable,
 )
 from archqa.llm.model import Reply, Request
-from archqa.llm.scripted import ScriptedModel, refusal_reply
+from archqa.llm.scripted import ScriptedModel
 from archqa.runs.folder import trace_name
 from archqa.runs.plan import Selection, Shard
 from archqa.runs.predict import predict
@@ -26,6 +26,7 @@ from archqa.runs.record import CaseStatus, RunStatus
 from archqa.runs.run import Run
 from archqa.runs.stage_usage import stage_usage
 from archqa.tasks.archehr_2025 import task as archehr_2025
+from tests.fakes.replies import refusal_reply
 
 Scripted = Callable[[Callable[[Request], object]], ScriptedModel]
 NARRATIVES = {

@@ -1,6 +1,7 @@
 """Answers one question about one patient from the resources and the notes of a record."""
 
 import asyncio
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -22,19 +23,21 @@ from archqa.safety.server_urls import check_encrypted, is_server_url
 from archqa.settings import Settings
 
 
+@dataclass
 class PatientChart:
     """The resources of a patient, as of the time of a question; read by one thread at a time.
 
     `time_remark` says at what time the question was asked, if that was not the present.
     """
 
-    def __init__(
-        self, patient: PatientMatch, queries: PatientQueries, time_remark: str = ""
-    ) -> None:
-        self.patient = patient
-        self.queries = queries
-        self.record = queries.record
-        self.time_remark = time_remark
+    patient: PatientMatch
+    queries: PatientQueries
+    time_remark: str = ""
+
+    @property
+    def record(self) -> Record:
+        """The record of the patient."""
+        return self.queries.record
 
     @property
     def now(self) -> datetime:

@@ -6,7 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from typing import NamedTuple
 
-from archqa.asking.answer import Answer, AnsweredBy, AnswerLine, Evidence, Status
+from archqa.asking.answer import (
+    Answer,
+    AnsweredBy,
+    AnswerLine,
+    Evidence,
+    Status,
+    cited_evidence,
+)
 from archqa.asking.chart.ask_chart import (
     AGENT,
     GIVEN_NOTE,
@@ -18,11 +25,9 @@ from archqa.asking.chart.statement_conflicts import note_conflicts
 from archqa.asking.note import naming_other_language
 from archqa.asking.question import ModelBackends, Question, StepLog, asks_model
 from archqa.asking.question_parts import (
-    is_advice,
+    asks,
     is_bare,
-    may_be_stated,
     question_parts,
-    reports,
 )
 from archqa.asking.record import answer_by_grammar, read_by_grammar, without_context
 from archqa.chart.note_index import encode
@@ -39,7 +44,7 @@ from archqa.query.questions.everyday.reader import DECIDING
 from archqa.query.wording.absence import unsearched_text
 from archqa.terminology.concepts import find_concepts
 from archqa.terminology.people import body_part_spans
-from archqa.terminology.words import extract_numbers
+from archqa.terminology.words import extract_numbers, word_list
 
 _ISO_DATE = re.compile(r"\b\d{4}-\d\d(?:-\d\d)?\b")
 _US_DATE = re.compile(r"\b\d{1,2}/\d{1,2}(?:/\d{2,4})?\b")
@@ -47,20 +52,7 @@ _NOT_JUDGED = "This asks for a clinical judgement or a prediction, which is not 
 _ON_THIS = "What the chart holds on this:"
 _CONTRADICTION = "Notes and resources contradict each other: both are shown."
 
-_LIMITING = frozenset(
-    (
-        "test",
-        "extreme",
-        "summary",
-        "flag",
-        "class",
-        "per",
-        "stay",
-        "outcome",
-        "trend",
-        "judgement",
-    )
-)
+_LIMITING = word_list("limiting mark")
 """Kinds of marks (`archqa.query.questions.everyday.clause`) that limit what is asked of a thing."""
 
 _QUESTIONS = {
@@ -199,9 +191,9 @@ def judged_parts(parts: Sequence[str]) -> JudgedParts:
     askable: list[str] = []
     judgements: list[str] = []
     for part in parts:
-        may_be_told = reports(part) or may_be_stated(part)
+        may_be_told = asks(part, "reports") or asks(part, "allowed")
         if (
-            is_advice(part)
+            asks(part, "advice")
             or (is_judgement(part) and not may_be_told)
             or (is_bare(part) and judgements and not askable)
         ):
@@ -211,19 +203,18 @@ def judged_parts(parts: Sequence[str]) -> JudgedParts:
     return JudgedParts(tuple(askable), tuple(judgements))
 
 
-class _CombinedAnswer:
+class _CombinedAnswer(NamedTuple):
     """The answer to one question about one chart, given that of its resources."""
 
-    def __init__(self, question: str, record_answer: Answer, chart: OpenChart) -> None:
-        self._question = question
-        self._record_answer = record_answer
-        self._chart = chart
+    question: str
+    record_answer: Answer
+    chart: OpenChart
 
     def from_resources(self) -> Answer:
         """Return the resources' answer with the sentences that say otherwise or later."""
-        record_answer, chart = self._record_answer, self._chart
+        record_answer, chart = self.record_answer, self.chart
         conflicts = note_conflicts(
-            self._question, record_answer, chart.queries, chart.notes, chart.texts
+            self.question, record_answer, chart.queries, chart.notes, chart.texts
         )
         if not conflicts:
             return record_answer
@@ -248,14 +239,14 @@ class _CombinedAnswer:
 
     def declined(self, judgements: Sequence[str]) -> Answer:
         """Return that no judgement is made, with what resources and notes hold on the matter."""
-        related = [self._chart.note_answerer.answer(self._question, judgements)]
+        related = [self.chart.note_answerer.answer(self.question, judgements)]
         message = _NOT_JUDGED
-        if self._record_answer.status is Status.DECLINED:
-            related.insert(0, self._record_answer)
-            message = _reason(self._record_answer)
+        if self.record_answer.status is Status.DECLINED:
+            related.insert(0, self.record_answer)
+            message = _reason(self.record_answer)
         lines = _join_lines(related)
         return Answer(
-            question=self._question,
+            question=self.question,
             status=Status.DECLINED,
             lines=lines.lines,
             evidence=lines.evidence,
@@ -263,60 +254,60 @@ class _CombinedAnswer:
             query=related[0].query,
             remarks=related[0].remarks,
             answered_by=_join_answered_by([part.answered_by for part in related]),
-            usage=self._record_answer.usage,
+            usage=self.record_answer.usage,
         )
 
     def from_both(self, parts: JudgedParts) -> Answer:
         """Return the notes' answer to the parts, with what the resources hold on them."""
-        note_answer = self._chart.note_answerer.answer(self._question, parts.askable)
+        note_answer = self.chart.note_answerer.answer(self.question, parts.askable)
         facts = self._facts(parts.askable)
         status = self._status(note_answer, facts)
         facts_with_lines = []
         queries: dict[str, None] = {}
         for fact in facts:
             # What only names the same things does not answer.
-            is_related_only = fact is not self._record_answer
+            is_related_only = fact is not self.record_answer
             if fact.lines and not (status is Status.NOT_FOUND and is_related_only):
                 facts_with_lines.append(fact)
                 if fact.query:
                     queries[fact.query] = None
         lines = reconciled(_join_lines([note_answer]), _join_lines(facts_with_lines))
-        verdicts = _verdicts(note_answer), _verdicts(self._record_answer)
+        verdicts = _verdicts(note_answer), _verdicts(self.record_answer)
         is_contradictory = verdicts in (({"no"}, {"yes"}), ({"yes"}, {"no"}))
         if is_contradictory:
             lines = lines._replace(lines=tuple(_without_verdicts(lines.lines)))
         is_understood = status is not Status.NOT_UNDERSTOOD
         halves = [note_answer, *facts_with_lines]
         return Answer(
-            question=self._question,
+            question=self.question,
             status=status,
             lines=lines.lines,
             evidence=lines.evidence,
             message=self._message(status, lines, note_answer, facts),
-            query=self._record_answer.query or "\n".join(queries) or None,
-            not_understood=() if is_understood else self._record_answer.not_understood,
+            query=self.record_answer.query or "\n".join(queries) or None,
+            not_understood=() if is_understood else self.record_answer.not_understood,
             remarks=(
                 *([_CONTRADICTION] if is_contradictory else []),
                 *self._remarks(status, parts.judgements, halves),
             ),
             is_partial=bool(parts.judgements)
-            or any(half.is_partial for half in (self._record_answer, *halves)),
+            or any(half.is_partial for half in (self.record_answer, *halves)),
             related=() if status is Status.ANSWERED else note_answer.related,
             answered_by=_join_answered_by([half.answered_by for half in halves]),
-            usage=self._record_answer.usage,
+            usage=self.record_answer.usage,
         )
 
     def _facts(self, parts: Sequence[str]) -> list[Answer]:
         """Return what the resources hold on the parts of a question that they do not answer whole."""
-        if self._record_answer.status in (Status.ANSWERED, Status.NOT_FOUND):
-            return [self._record_answer]
+        if self.record_answer.status in (Status.ANSWERED, Status.NOT_FOUND):
+            return [self.record_answer]
         facts = []
         if len(parts) > 1:
             for part in parts:
-                answer = answer_by_grammar(part, self._chart.queries)
+                answer = answer_by_grammar(part, self.chart.queries)
                 if answer.status is Status.ANSWERED:
                     facts.append(answer)
-        return [*facts, *related_facts(self._question, self._chart)]
+        return [*facts, *related_facts(self.question, self.chart)]
 
     def _status(self, note_answer: Answer, facts: Sequence[Answer]) -> Status:
         """Return the status of both halves.
@@ -325,7 +316,7 @@ class _CombinedAnswer:
         question names, or no such name: the notes were searched by all its words. But a word that
         is neither in the notes nor an ordinary one may be a slip of the pen.
         """
-        record_answer, chart = self._record_answer, self._chart
+        record_answer, chart = self.record_answer, self.chart
         if Status.ANSWERED in (note_answer.status, record_answer.status):
             return Status.ANSWERED
         if record_answer.status is Status.DECLINED and record_answer.ground != "notes":
@@ -337,7 +328,7 @@ class _CombinedAnswer:
             # They answer if the question says nothing but the things, and all are recorded.
             all_recorded = statuses == {Status.ANSWERED}
             if all_recorded and _is_all_named(
-                self._question, chart.vocabulary, chart.now.date()
+                self.question, chart.vocabulary, chart.now.date()
             ):
                 return Status.ANSWERED
             return Status.NOT_UNDERSTOOD
@@ -354,20 +345,20 @@ class _CombinedAnswer:
     ) -> str:
         if status is Status.ANSWERED:
             return ""
-        record_message = _reason(self._record_answer)
+        record_message = _reason(self.record_answer)
         if status is not Status.NOT_FOUND:
             lead = f" {_ON_THIS}" if lines.lines else ""
             return f"{record_message} {note_answer.message}{lead}"
         messages = []
-        if self._record_answer.status is not Status.NOT_UNDERSTOOD:
+        if self.record_answer.status is not Status.NOT_UNDERSTOOD:
             messages.append(record_message)
         for fact in facts:
             if fact.status is Status.NOT_FOUND:
                 messages.append(fact.message)
-        if not messages and (gaps := self._chart.queries.chart.gaps()):
+        if not messages and (gaps := self.chart.queries.chart.gaps()):
             return unsearched_text("what is asked for", gaps)
         if not messages:
-            return f"No answer found: {self._chart.extent()} searched."
+            return f"No answer found: {self.chart.extent()} searched."
         return " ".join(dict.fromkeys([*messages, note_answer.message]))
 
     def _remarks(
@@ -376,7 +367,7 @@ class _CombinedAnswer:
         """Yield what was left out, why the resources do not answer, and the remarks of the halves."""
         for part in judgements:
             yield f"Not answered, a judgement: “{part}”"
-        record_answer = self._record_answer
+        record_answer = self.record_answer
         if status is Status.ANSWERED and record_answer.status is status:
             # A note was given, and asked although the resources answer.
             yield from filter(None, [halves[0].message])
@@ -535,16 +526,11 @@ def _newest_lines(answer: Answer) -> Answer:
         return max((dates.get(name, "") for name in line.citations), default="")
 
     newest = sorted(answer.lines, key=newest_date, reverse=True)[:_MAX_LINES]
-    lines = []
-    cited: set[str] = set()
-    for line in answer.lines:
-        if line in newest:
-            lines.append(line)
-            cited.update(line.citations)
+    lines = [line for line in answer.lines if line in newest]
     remark = f"{left_out} earlier lines on this are left out: ask for them by name."
     changes = {
         "lines": tuple(lines),
-        "evidence": tuple(row for row in answer.evidence if row.id in cited),
+        "evidence": cited_evidence(lines, answer.evidence),
         "remarks": (*answer.remarks, remark),
     }
     return answer.model_copy(update=changes)

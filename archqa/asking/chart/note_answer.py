@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date
 from functools import cached_property
+from typing import NamedTuple
 
 from archqa.asking.answer import (
     Answer,
@@ -15,7 +16,7 @@ from archqa.asking.answer import (
 )
 from archqa.asking.chart.ask_chart import PatientChart
 from archqa.asking.note import answer_lines, line_opening, read_opening
-from archqa.asking.question_parts import asks_for_all, asks_present
+from archqa.asking.question_parts import asks
 from archqa.chart.findings import NoteFinder, NoteFinding
 from archqa.chart.note_index import encode, remembered_vectors
 from archqa.chart.notes import ChartNotes, NoteOpener, Place, own_texts
@@ -47,46 +48,39 @@ QuotedLine = tuple[AnswerLine, list[Evidence]]
 """A line of an answer, and what it cites."""
 
 
-class NoteAnswerer:
+class NoteAnswerer(NamedTuple):
     """Answers the parts of a question from one patient's notes."""
 
-    def __init__(
-        self,
-        finder: NoteFinder,
-        vocabulary: Vocabulary,
-        today: date,
-        encounters: Callable[[], Iterable[Resource]] = tuple,
-    ) -> None:
-        self._finder = finder
-        self._vocabulary = vocabulary
-        self._today = today
-        self._encounters = encounters
+    finder: NoteFinder
+    vocabulary: Vocabulary
+    today: date
+    encounters: Callable[[], Iterable[Resource]] = tuple
 
     @property
     def answered_by(self) -> AnsweredBy:
         """The engine that answers, with the digest of its network."""
-        return AnsweredBy(reader="engine", engine=self._finder.fingerprint[:12])
+        return AnsweredBy(reader="engine", engine=self.finder.fingerprint[:12])
 
     def quoted(self, place: Place) -> QuotedLine:
         """Return a sentence as a line of an answer, with its date, and what it cites."""
-        sentence = self._finder.notes.sentence_at(place)
+        sentence = self.finder.notes.sentence_at(place)
         return self._line("", NoteFinding(place, sentence), None)
 
     def answer(self, question: str, parts: Sequence[str]) -> Answer:
         """Return the lines of all parts; not found if no sentence answers any."""
-        notes = self._finder.notes
+        notes = self.finder.notes
         max_read = WEIGHTS.max_read
         if len(parts) > 1:
             max_read = max(WEIGHTS.max_read_of_parts // len(parts), WEIGHTS.min_read)
         limits = note_limits(
-            question, notes, self._vocabulary, self._today, self._encounters
+            question, notes, self.vocabulary, self.today, self.encounters
         )
         lines: dict[tuple[str, ...], AnswerLine] = {}
         evidence: dict[str, Evidence] = {}
         nearest: dict[str, Evidence] = {}
         for part in parts:
-            findings = self._finder.find(
-                part, limits, asks_present=asks_present(part), max_read=max_read
+            findings = self.finder.find(
+                part, limits, asks_present=asks(part, "present"), max_read=max_read
             )
             for finding in findings[:NEAREST]:
                 row = self._evidence(finding, finding.sentence)
@@ -121,7 +115,7 @@ class NoteAnswerer:
         self, part: str, finding: NoteFinding, opening: YesNo | None
     ) -> QuotedLine:
         """Return a sentence with those on its line of the note as a dated line of an answer."""
-        notes = self._finder.notes
+        notes = self.finder.notes
         sentences = notes.line_around(finding.place, WEIGHTS.max_words_of_line)
         position = sentences.index(finding.sentence)
         case = Case(id="chart", clinician_question=part, sentences=(finding.sentence,))
@@ -165,15 +159,9 @@ class NoteAnswerer:
 
         The score of a finding is no calibrated one: it ranks sentences of many notes.
         """
-        document = self._finder.notes.documents[finding.place.document]
-        return Evidence(
-            id=sentence.id,
-            kind="sentence",
-            text=sentence.text,
-            source=document.name,
-            date=document.date,
-            start_char_index=sentence.start_char_index,
-            heading=finding.heading,
+        document = self.finder.notes.documents[finding.place.document]
+        return Evidence.of_sentence(
+            sentence, finding.heading, source=document.name, date=document.date
         )
 
 
@@ -193,7 +181,7 @@ def _choose(part: str, findings: Sequence[NoteFinding]) -> list[NoteFinding]:
 
     None answers unless one is about what is asked for, and gives what is asked of it.
     """
-    is_for_all = asks_for_all(part)
+    is_for_all = asks(part, "all")
     min_score, margin, count = WEIGHTS.min_score, WEIGHTS.margin, WEIGHTS.max_lines
     if is_for_all:
         min_score, margin, count = (
@@ -222,7 +210,7 @@ def _choose(part: str, findings: Sequence[NoteFinding]) -> list[NoteFinding]:
         return []
     if is_for_all:
         chosen.sort(key=lambda finding: finding.place, reverse=True)
-    elif asks_present(part):
+    elif asks(part, "present"):
         chosen.sort(key=lambda finding: finding.place.document)
     return chosen
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from archqa.asking.answer import Answer
-from archqa.asking.question_parts import asks_present
+from archqa.asking.question_parts import asks
 from archqa.asking.record import PatientQueries
 from archqa.chart.notes import ChartNotes, Place
 from archqa.chart.search import texts_with_term
@@ -47,7 +47,7 @@ def note_conflicts(
 ) -> list[NoteConflict]:
     """Return the newest sentence on each thing that says otherwise or later than the resources."""
     conflicts = [*_ended_drugs(record_answer, queries, notes, texts)]
-    if asks_present(question) and not _YEAR.search(question):
+    if asks(question, "present") and not _YEAR.search(question):
         conflicts += _later_values(question, record_answer, notes, texts)
     return list({conflict.place: conflict for conflict in conflicts}.values())
 

@@ -1,6 +1,7 @@
 """A patient's chart as a model is shown it, and the tools to look up more. They write nothing."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
 from typing import Any, NamedTuple
@@ -111,12 +112,12 @@ _UNTIL = Field(default="", pattern=_DATE, description="Up to this date, included
 _TITLE = Field(default="", description="Words of the title, type or author of a note.")
 
 
+@dataclass
 class _ChartTool(Tool[Arguments]):
     """Shows more of one chart."""
 
-    def __init__(self, notes: MarkedNotes, record: MarkedRecord) -> None:
-        self._notes = notes
-        self._record = record
+    notes: MarkedNotes
+    record: MarkedRecord
 
 
 class SearchNotesArguments(FrozenModel):
@@ -139,7 +140,7 @@ class SearchNotes(_ChartTool[SearchNotesArguments]):
         """Return the hits by note, or that nothing fits."""
         if not args.query.strip():
             return tool_error("arguments", "search_notes: the query has no word.")
-        lines = self._notes.search(
+        lines = self.notes.search(
             args.query, _MAX_HITS, args.since, args.until, args.title
         )
         return ToolResult(output={"lines": lines})
@@ -162,7 +163,7 @@ class ReadNote(_ChartTool[ReadNoteArguments]):
 
     def run(self, record: Record, args: ReadNoteArguments) -> ToolResult:
         """Return the sentences."""
-        lines = self._notes.note(args.note, args.first, args.last)
+        lines = self.notes.note(args.note, args.first, args.last)
         return _result(lines, "There is no such note. list_notes has the marks.")
 
 
@@ -186,9 +187,9 @@ class ListNotes(_ChartTool[ListNotesArguments]):
     def run(self, record: Record, args: ListNotesArguments) -> ToolResult:
         """Return a line a note; without limits, many of one title are counted."""
         if not (args.title or args.since or args.until):
-            return _result(self._notes.by_title(), "There are none.")
-        selected = self._notes.select(args.since, args.until, args.title)
-        return _result(self._notes.listed(selected), "No note fits these limits.")
+            return _result(self.notes.by_title(), "There are none.")
+        selected = self.notes.select(args.since, args.until, args.title)
+        return _result(self.notes.listed(selected), "No note fits these limits.")
 
 
 class QueryRecordArguments(FrozenModel):
@@ -210,7 +211,7 @@ class QueryRecord(_ChartTool[QueryRecordArguments]):
 
     def run(self, record: Record, args: QueryRecordArguments) -> ToolResult:
         """Return the answer's lines, or which words were not understood."""
-        return _result(self._record.answered(args.question), "Nothing was found.")
+        return _result(self.record.answered(args.question), "Nothing was found.")
 
 
 class ListRecordArguments(FrozenModel):
@@ -241,9 +242,7 @@ class ListRecord(_ChartTool[ListRecordArguments]):
                 "arguments", f"list_record: kind is one of: {', '.join(KINDS)}."
             )
         try:
-            lines = self._record.listed(
-                args.kind, args.contains, args.since, args.until
-            )
+            lines = self.record.listed(args.kind, args.contains, args.since, args.until)
         except CannotExecute as problem:
             return tool_error("search", " ".join(str(problem).split()))
         return _result(lines, "There are none.")
@@ -264,9 +263,7 @@ class ReadResource(_ChartTool[ReadResourceArguments]):
 
     def run(self, record: Record, args: ReadResourceArguments) -> ToolResult:
         """Return the resources without codes' systems and narrative."""
-        return _result(
-            self._record.resource(args.row), "No row of that mark was shown."
-        )
+        return _result(self.record.resource(args.row), "No row of that mark was shown.")
 
 
 def chart_tools(notes: MarkedNotes, record: MarkedRecord) -> tuple[Tool[Any], ...]:

@@ -268,19 +268,13 @@ class MarkedNotes:
         place = self.notes.place_of(sentence_id)
         if place is None:
             return None
-        document, read = (
-            self.notes.documents[place.document],
-            self._read(place.document),
-        )
-        sentence = read.sentences[place.sentence]
-        return Evidence(
-            id=sentence_id,
-            kind="sentence",
-            text=sentence.text,
+        document = self.notes.documents[place.document]
+        read = self._read(place.document)
+        return Evidence.of_sentence(
+            read.sentences[place.sentence],
+            read.headings.get(place.sentence, ""),
             source=document.name,
             date=document.date,
-            start_char_index=sentence.start_char_index,
-            heading=read.headings.get(place.sentence, ""),
         )
 
     def _lines(self, index: int, positions: Collection[int]) -> list[str]:

@@ -33,6 +33,7 @@ from archqa.query.wording.words import (
     full_years,
     row_status,
 )
+from archqa.terminology.words import word_list
 
 _MAX_ROWS = 40
 _MAX_RESOURCE_CHARACTERS = 4_000
@@ -59,35 +60,17 @@ _TYPE_AFTER_VALUE = re.compile(r" \([^()]*\)$")
 """An identifier has its type behind it: `1869658 (Medical Record Number)`."""
 
 _DOSAGE_FACTS = ("dose", "frequency", "dosage")
-_NOT_LISTED_FACTS = frozenset(
-    {"status", "status_detail", "flag", "reference_range", "kind", "panel"}
-)
+_NOT_LISTED_FACTS = word_list("fact not listed")
 _WORD = re.compile(r"\w+")
 
-PERSONAL_DETAILS = frozenset(
-    {"identifier", "contact", "address", "phone", "email", "patient_name"}
-)
+PERSONAL_DETAILS = word_list("personal detail")
 """Facts of a patient's row."""
 
 _NOT_ASKING = "other"
 _GAP = re.escape(" .. ")
 _UP_TO_SIX_WORDS = r"\s(?:\S+\s){0,6}"
-_OF_A_PATIENT = frozenset(
-    {
-        "resourceType",
-        "id",
-        "active",
-        "gender",
-        "birthDate",
-        "deceasedBoolean",
-        "deceasedDateTime",
-    }
-    | {"maritalStatus", "multipleBirthBoolean", "multipleBirthInteger", "communication"}
-    | {"generalPractitioner", "managingOrganization"}
-)
-_THE_PATIENT = frozenset(
-    {"subject", "patient", "beneficiary", "subscriber", "policyHolder"}
-)
+_OF_A_PATIENT = word_list("shown element of Patient")
+_THE_PATIENT = word_list("element with patient")
 """Fields of other resources that name the patient, which every one of them does."""
 
 _DETAIL_OF_FIELD = {
@@ -392,14 +375,7 @@ class MarkedRecord:
         own = self._evidence.get(name)
         if own is not None and own.text and len(source.ids) > 1:
             return own
-        resource_type = name.partition("/")[0]
-        return Evidence(
-            id=name,
-            kind="resource",
-            text=source.text,
-            source=resource_type,
-            date=source.date,
-        )
+        return Evidence.of_resource(name, source.text, source.date)
 
     def _all(self, kind: str) -> Sequence[Row]:
         """Return the rows of a kind, that of the patient with the personal details asked for."""

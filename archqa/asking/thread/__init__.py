@@ -7,7 +7,7 @@ archqa.ask("What dose?", session=thread).understood  # "What is the dose of metf
 
 from typing import Self
 
-from archqa.asking.answer import Answer, AnswerLine, Evidence, Status
+from archqa.asking.answer import Answer, AnswerLine, Evidence, Status, cited_evidence
 from archqa.core.value import FrozenModel
 
 MOST_TURNS = 20
@@ -32,16 +32,13 @@ class Turn(FrozenModel):
     @classmethod
     def of_answer(cls, answer: Answer, without_limit: str = "") -> Self:
         """Return the turn of an answer, with the evidence that its lines cite."""
-        cited: set[str] = set()
-        for line in answer.lines:
-            cited.update(line.citations)
         return cls(
             question=answer.question,
             understood=answer.understood or answer.question,
             without_limit=without_limit,
             status=answer.status,
             lines=answer.lines,
-            evidence=tuple(piece for piece in answer.evidence if piece.id in cited),
+            evidence=cited_evidence(answer.lines, answer.evidence),
             message=answer.message,
         )
 
@@ -81,6 +78,3 @@ class Thread:
     def copy(self) -> "Thread":
         """Return a thread that goes on from here by itself."""
         return Thread(self.place, self.turns)
-
-
-__all__ = ["Place", "Thread", "Turn"]

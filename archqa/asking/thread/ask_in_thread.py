@@ -32,7 +32,6 @@ from archqa.query.questions.everyday import (
 from archqa.runs.event_loop import run_sync
 from archqa.safety.arguments import as_text
 from archqa.safety.server_urls import is_server_url
-from archqa.safety.text import without_surrogates
 from archqa.settings import Settings
 
 NO_QUESTION = "Nothing is asked.\nAsk on, or begin anew."
@@ -82,7 +81,7 @@ def ask_in_thread(
 
     What was not understood, and thanks, are no turns: the question before stays the last.
     """
-    question = " ".join(without_surrogates(as_text(question, "The question")).split())
+    question = " ".join(as_text(question, "The question").split())
     record_location: str | None = None
     if options.record is not None:
         record_location = str(options.record)
@@ -146,19 +145,16 @@ def _understand(
     """
     now = parse_time(place.now)
     with _open_record(place, options.settings) as record:
-        try:
-            if record is None:  # A note has no names of a record.
-                vocabulary = PatientVocabulary(
-                    tuple, lambda: NameIndex(()), lambda: NameIndex(())
-                )
-                today = now.date() if now else date.today()
-            else:
-                vocabulary = patient_vocabulary(record, place.patient_id)
-                # The dates of a record may be shifted into the future.
-                today = clock(record, place.patient_id, now).now.date()
-            follow_up = resolve(question, thread, vocabulary, today)
-        except FhirError as error:
-            raise InputError(place.record or "", [f": {error}"]) from None
+        if record is None:  # A note has no names of a record.
+            vocabulary = PatientVocabulary(
+                tuple, lambda: NameIndex(()), lambda: NameIndex(())
+            )
+            today = now.date() if now else date.today()
+        else:
+            vocabulary = patient_vocabulary(record, place.patient_id)
+            # The dates of a record may be shifted into the future.
+            today = clock(record, place.patient_id, now).now.date()
+        follow_up = resolve(question, thread, vocabulary, today)
     if (
         not isinstance(follow_up, Unclear)
         or follow_up.is_ambiguous
@@ -211,10 +207,7 @@ def _show_evidence(
     assert last is not None
     turn = last.model_copy(update={"question": question})
     with _open_record(place, options.settings) as record:
-        try:
-            answer = shown_evidence(turn, place, record, is_doubt=request.is_doubt)
-        except FhirError as error:
-            raise InputError(place.record or "", [f": {error}"]) from None
+        answer = shown_evidence(turn, place, record, is_doubt=request.is_doubt)
         patient = find_patient(record, place.patient_id).as_json if record else None
     thread.add(turn)
     understood = f"Show the evidence of the answer to: {last.understood}"
@@ -224,11 +217,15 @@ def _show_evidence(
 
 @contextmanager
 def _open_record(place: Place, settings: Settings) -> Iterator[Record | None]:
+    """Open the record of a thread; a `FhirError` of it is raised as `InputError`."""
     if not place.patient_id or place.record is None:
         yield None
         return
     with connect(place.record, allow_plain_http=settings.allow_plain_http) as record:
-        yield record
+        try:
+            yield record
+        except FhirError as error:
+            raise InputError(place.record, [f": {error}"]) from None
 
 
 def _is_same_place(own: Place, requested: Place, settings: Settings) -> bool:

@@ -16,16 +16,17 @@ from archqa.asking.thread.subjects import AskedBefore, Subject, subjects_of
 from archqa.query.questions.everyday.clause import Mark
 from archqa.query.questions.lexer import Token, tokenize
 from archqa.query.scope import Span
+from archqa.terminology.words import word_list
 
 _BEFORE_NAME = re.compile(r"\b(?:an?|the|his|her|my|their) $", re.IGNORECASE)
 _INDEFINITE = re.compile(r"\ban? $", re.IGNORECASE)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _YEAR_ALONE = re.compile(r"\d{4}")
 
-_PAST = frozenset({"was", "were", "did", "had"})
-_PRESENT = frozenset({"is", "are", "am", "do", "does", "has", "have"})
+_PAST = word_list("past verb")
+_PRESENT = word_list("present verb")
 _PAST_OF = {"is": "was", "are": "were", "am": "was", "does": "did", "do": "did"}
-_UNTIL_NOW = frozenset({"since", "this", "today", "now"})
+_UNTIL_NOW = word_list("until now")
 _WH_FIELDS = frozenset({"reason", "time", "place"})
 _WH_WORDS = frozenset({"how_long", "how_often", "how_much", "how_high"})
 _VERBS = frozenset({"verb", "class", "state", "concept"})
@@ -42,9 +43,9 @@ _ASKING = {
 _NAMING = frozenset({"concept", "name", "unknown", "germ"})
 _OWN = _NAMING | {"specimen", "class", "row", "person"}
 _BESIDE_NAMES = frozenset({"article", "pronoun"})
-_ARTICLES = frozenset({"a", "an", "the", "his", "her", "my", "their"})
-_PERSONAL = frozenset({"he", "she", "i", "they", "we", "you", "him", "them", "me"})
-_PREPOSITIONS = frozenset({"for", "with", "to", "on", "of", "against"})
+_ARTICLES = word_list("article or possessive")
+_PERSONAL = word_list("personal pronoun")
+_PREPOSITIONS = word_list("before drug")
 _LONGEST_FRAGMENT = 5
 
 _POINTS = frozenset({"measurement", "procedure", "vaccine"})

@@ -6,7 +6,14 @@ Sentences are shown with those around them, resources with who and when.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from archqa.asking.answer import Answer, AnswerLine, AnswerSpan, Evidence, Status
+from archqa.asking.answer import (
+    Answer,
+    AnswerLine,
+    AnswerSpan,
+    Evidence,
+    Status,
+    cited_evidence,
+)
 from archqa.asking.thread import Place, Turn
 from archqa.asking.thread.changed_question import TimeLimit
 from archqa.errors import CallerError
@@ -175,11 +182,9 @@ def notes_within(answer: Answer, limit: TimeLimit) -> Answer:
         if piece.kind == "sentence" and not is_within:
             outside.add(piece.id)
     lines = []
-    cited: set[str] = set()
     for line in answer.lines:
         if not line.citations or not outside.issuperset(line.citations):
             lines.append(line)
-            cited.update(line.citations)
     count = len(answer.lines) - len(lines)
     if not count:
         return answer
@@ -187,7 +192,7 @@ def notes_within(answer: Answer, limit: TimeLimit) -> Answer:
     remark = f"Left out: {left_out} of notes that are not dated {limit.words}."
     changes: dict[str, object] = {
         "lines": tuple(lines),
-        "evidence": tuple(piece for piece in answer.evidence if piece.id in cited),
+        "evidence": cited_evidence(lines, answer.evidence),
         "remarks": (*answer.remarks, remark),
     }
     if not lines:

@@ -13,6 +13,7 @@ from archqa.query.questions.everyday.clause import Clause
 from archqa.query.questions.everyday.phrases import mark
 from archqa.query.questions.everyday.vocabulary import Vocabulary
 from archqa.query.questions.lexer import SEPARATORS, Token, phrases_of, plain
+from archqa.terminology.words import word_list
 
 SUBJECT = "thatsubject"
 """Stands in the tables for a reference, such as "it" or "the first one"."""
@@ -20,7 +21,7 @@ SUBJECT = "thatsubject"
 PERIOD = "theperiod"
 """Stands in the tables for a stretch of time, such as "in 2020"."""
 
-POINTING_WORDS = frozenset({"it", "that", "this", "these", "those", "them"})
+POINTING_WORDS = word_list("pointing word")
 
 AT_END = "$"
 """A phrase that ends so counts only where the question, or a part of it, ends."""
@@ -78,6 +79,16 @@ def _phrases_of(group: str) -> list[Phrase]:
 
 
 @cache
+def subject_kinds(group: str) -> dict[str, str]:
+    """Return the kinds of subjects by the kind of their rows (`row`), or the type (`resource`)."""
+    kinds: dict[str, str] = {}
+    for row_group, kind, _, names in read_rows("asking/thread/data/references.tsv", 4):
+        if row_group == group:
+            kinds.update(dict.fromkeys(names.split("|"), kind))
+    return kinds
+
+
+@cache
 def templates() -> dict[tuple[str, str], str]:
     """Return the standalone questions by what is asked and the kind of the subject."""
     questions = {}
@@ -121,29 +132,13 @@ def _longest_first(phrases: list[Phrase]) -> tuple[Phrase, ...]:
     return tuple(sorted(phrases, key=lambda phrase: -len(phrase.words)))
 
 
-_DEMONSTRATIVES = frozenset({"that", "this", "these", "those"})
-_DO = frozenset({"do", "does", "did", "will"})
+_DEMONSTRATIVES = word_list("demonstrative")
+_DO = word_list("do")
 
-_AFTER_REFERENCES = frozenset(
-    {
-        "sign",
-        "span",
-        "verb",
-        "flag",
-        "judgement",
-        "still",
-        "link",
-        "join",
-        "ever",
-        "summary",
-    }
-    | {"trend", "susceptibility", "outcome", "test", "field"}
-)
+_AFTER_REFERENCES = word_list("mark after reference")
 """Kinds of marks that may follow "that" and "this" as pronouns; before others they only point."""
 
-_FILLERS_AFTER_REFERENCES = frozenset(
-    {"auxiliary", "preposition", "polite", "record", "pronoun"}
-)
+_FILLERS_AFTER_REFERENCES = word_list("filler after reference")
 
 
 class Word(NamedTuple):

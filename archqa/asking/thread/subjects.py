@@ -6,75 +6,26 @@ from typing import NamedTuple
 
 from archqa.asking.answer import AnswerLine, Evidence
 from archqa.asking.thread import Turn
-from archqa.asking.thread.follow_up_words import templates
+from archqa.asking.thread.follow_up_words import subject_kinds, templates
 from archqa.query.questions.everyday.clause import Clause, Mark
 from archqa.query.questions.everyday.phrases import mark
 from archqa.query.questions.everyday.vocabulary import Vocabulary
 from archqa.query.questions.lexer import SEPARATORS, plain
 from archqa.terminology.concepts import find_concepts
+from archqa.terminology.words import word_list
 
 _ARTICLES = frozenset({"a", "an", "the"})
-_PERSONS = frozenset({"he", "she", "i", "they", "we", "patient", "pt"})
+_PERSONS = word_list("person")
 _BEFORE_NOUNS = frozenset({"article", "pronoun", "preposition", "demonstrative"})
-_PREPOSITIONS = frozenset({"on", "in", "of", "for", "with", "to", "at"})
-_VISIT_NOUNS = frozenset(
-    {
-        "admission",
-        "admissions",
-        "visit",
-        "visits",
-        "stay",
-        "stays",
-        "hospitalization",
-        "er",
-        "ed",
-    }
-)
+_PREPOSITIONS = word_list("preposition")
+_VISIT_NOUNS = word_list("visit noun")
 
-_VACCINE_NOUNS = frozenset(
-    {
-        "shot",
-        "shots",
-        "vaccine",
-        "vaccines",
-        "vaccination",
-        "jab",
-        "booster",
-        "immunization",
-    }
-)
+_VACCINE_NOUNS = word_list("vaccine noun")
 
 _ANY = "-"
 """Any kind, in the table of templates."""
 
 _KINDS_OF_CONCEPTS = {"drug_class": "drug"}
-_KINDS_OF_ROWS = {
-    "observation": "measurement",
-    "lab": "measurement",
-    "vital": "measurement",
-    "diagnosis": "condition",
-    "medication": "drug",
-    "administration": "drug",
-    "dispense": "drug",
-    "procedure": "procedure",
-    "imaging": "procedure",
-    "device": "procedure",
-    "immunization": "vaccine",
-    "allergy": "allergy",
-    "encounter": "visit",
-}
-_KINDS_OF_RESOURCES = {
-    "AllergyIntolerance": "allergy",
-    "Condition": "condition",
-    "DiagnosticReport": "procedure",
-    "Encounter": "visit",
-    "Immunization": "vaccine",
-    "MedicationAdministration": "drug",
-    "MedicationRequest": "drug",
-    "MedicationStatement": "drug",
-    "Observation": "measurement",
-    "Procedure": "procedure",
-}
 
 
 class Subject(NamedTuple):
@@ -177,9 +128,9 @@ def _kinds(part: Mark) -> frozenset[str]:
             kinds.add(_KINDS_OF_CONCEPTS.get(concept.kind, concept.kind))
     elif part.kind == "name":
         for name in part.names:
-            kinds.add(_KINDS_OF_ROWS.get(str(name.kind), "other"))
+            kinds.add(subject_kinds("row").get(str(name.kind), "other"))
         if not part.names:
-            kinds.add(_KINDS_OF_ROWS.get(part.value, "other"))
+            kinds.add(subject_kinds("row").get(part.value, "other"))
     elif part.kind in {"germ", "unknown"}:
         kinds.add("other")
     elif part.kind == "class" and not _VISIT_NOUNS.isdisjoint(part.text.split()[-1:]):
@@ -204,7 +155,7 @@ def line_subject(line: AnswerLine, evidence: Sequence[Evidence]) -> Subject:
     first = next((piece for piece in evidence if piece.id in line.citations), None)
     if first is None or first.kind == "sentence":
         return Subject(line.text, frozenset({"other"}))
-    kind = _KINDS_OF_RESOURCES.get(first.source, "other")
+    kind = subject_kinds("resource").get(first.source, "other")
     name = _display(line.text, first.text)
     if kind == "drug":
         name = next(iter(names_of_kind(name, "drug")), name)

@@ -12,7 +12,6 @@ from archqa.errors import CallerError, ContextTooLong, Truncated
 from archqa.fhir import Store
 from archqa.llm.model import Request
 from archqa.llm.prompts import default_prompts
-from archqa.llm.scripted import refusal_reply
 from archqa.runs.cost_estimate import estimate_cost
 from archqa.runs.plan import Selection, plan_run
 from archqa.runs.predict import predict
@@ -21,6 +20,7 @@ from archqa.settings import load_settings
 from archqa.tasks.medagentbench.agents import MedAgentPaperAgent, MedAgentTypedAgent
 from archqa.tasks.medagentbench.protocol import parse_turn
 from archqa.tasks.medagentbench.session import FHIR_BASE_URL, open_gateway
+from tests.fakes.replies import refusal_reply
 from tests.tasks.medagentbench.invented import SyntheticBenchmark, task
 from tests.tasks.medagentbench.paper_agent import (
     ONE,

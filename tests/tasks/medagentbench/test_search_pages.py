@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from archqa.fhir import Store
-from archqa.llm.scripted import tool_call_reply
+from tests.fakes.replies import tool_call_reply
 from tests.tasks.medagentbench.invented import (
     CLOCK,
     SyntheticBenchmark,

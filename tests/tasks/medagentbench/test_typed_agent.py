@@ -6,9 +6,9 @@ import pytest
 
 from archqa.fhir import Store
 from archqa.llm.model import Reply, ToolCall
-from archqa.llm.scripted import refusal_reply, tool_call_reply
 from archqa.runs.predict import predict
 from archqa.runs.record import CaseStatus
+from tests.fakes.replies import refusal_reply, tool_call_reply
 from tests.fakes.server import FakeServer
 from tests.tasks.medagentbench.invented import SyntheticBenchmark, task
 from tests.tasks.medagentbench.typed_agent import (

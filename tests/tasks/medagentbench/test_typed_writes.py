@@ -8,7 +8,7 @@ import pytest
 
 from archqa.fhir import Store
 from archqa.llm.model import Reply, Request
-from archqa.llm.scripted import tool_call_reply
+from tests.fakes.replies import tool_call_reply
 from tests.tasks.medagentbench.invented import (
     SENTENCE,
     SyntheticBenchmark,

@@ -7,9 +7,10 @@ from typing import Any
 
 from archqa.evaluation.scoring import score
 from archqa.llm.model import Reply, Request
-from archqa.llm.scripted import ScriptedModel, tool_call_reply
+from archqa.llm.scripted import ScriptedModel
 from archqa.runs.predict import predict
 from archqa.runs.record import CaseRecord
+from tests.fakes.replies import tool_call_reply
 from tests.tasks.medagentbench.invented import SyntheticBenchmark
 
 Lines = list[Any] | Callable[[Request], Any]

@@ -16,7 +16,7 @@ from archqa.core.case import Case, Phrase, Sentence
 from archqa.errors import CallerError, ServerUnavailable, Unusable
 from archqa.evaluation.scoring import ScoreSettings, score
 from archqa.llm.model import Request
-from archqa.llm.scripted import ScriptedModel, refusal_reply
+from archqa.llm.scripted import ScriptedModel
 from archqa.runs.export import export, zip_submission
 from archqa.runs.predict import predict
 from archqa.runs.run import Run
@@ -29,6 +29,7 @@ from archqa.tasks.archehr_2026.task import to_plain_prose
 from archqa.tasks.pipeline import PipelineResult
 from archqa.tasks.pipelines import default, find
 from tests.fakes.note_model import scripted_note_model
+from tests.fakes.replies import refusal_reply
 
 ROOT = Path(__file__).resolve().parents[3]
 CASE = Case(

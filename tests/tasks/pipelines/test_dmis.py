@@ -14,10 +14,11 @@ from archqa.core.case import Case, Sentence
 from archqa.core.step import Step
 from archqa.errors import CaseFailed, ContextTooLong, Unusable
 from archqa.llm.model import Reply, Request
-from archqa.llm.scripted import ScriptedModel, ScriptedReply, refusal_reply
+from archqa.llm.scripted import ScriptedModel, ScriptedReply
 from archqa.tasks.archehr_2025.pipelines import dmis
 from archqa.tasks.archehr_2025.settings import DmisSettings
 from archqa.tasks.pipeline import NoteResult, in_parallel
+from tests.fakes.replies import refusal_reply
 
 IDS = ("1", "2", "3", "4")
 CASE = Case(

@@ -18,17 +18,12 @@ from archqa.core.step import Step
 from archqa.errors import CaseFailed, ContextTooLong, Refused, Truncated, Unusable
 from archqa.fhir import Store
 from archqa.llm.model import FinishReason, Reply, Request
-from archqa.llm.scripted import (
-    ScriptedModel,
-    ScriptedReply,
-    refusal_reply,
-    tool_call_reply,
-    truncated_reply,
-)
+from archqa.llm.scripted import ScriptedModel, ScriptedReply
 from archqa.tasks.fhir_agentbench.published_agents import (
     NO_FINAL_ANSWER,
 )
 from archqa.tasks.pipelines import find
+from tests.fakes.replies import refusal_reply, tool_call_reply, truncated_reply
 from tests.fhir.invented import build_store, ward_resources
 from tests.runs.fhir_questions import PUBLISHED_PIPELINES
 

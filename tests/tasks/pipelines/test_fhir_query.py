@@ -17,16 +17,12 @@ from archqa.core.question import RecordQuestion
 from archqa.core.step import Step
 from archqa.errors import CaseFailed, NotUnderstood, Unusable
 from archqa.fhir import Store
-from archqa.llm.scripted import (
-    ScriptedModel,
-    ScriptedReply,
-    refusal_reply,
-    tool_call_reply,
-)
+from archqa.llm.scripted import ScriptedModel, ScriptedReply
 from archqa.tasks.fhir_agentbench.settings import TypedQuerySettings
 from archqa.tasks.fhir_agentbench.task import RecordResult
 from archqa.tasks.pipeline import PipelineResult
 from archqa.tasks.pipelines import default, find
+from tests.fakes.replies import refusal_reply, tool_call_reply
 from tests.fhir.invented import build_store, patient
 from tests.query.clinic import clinic_record, order, result
 from tests.query.invented import random_record
