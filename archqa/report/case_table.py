@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from archqa.core.case import Case
 from archqa.core.question import ClinicalTask, Item
+from archqa.core.value import JsonObject
 from archqa.report.page import shorten, strip_bidi
 from archqa.report.report_data import ReportData
 from archqa.runs.record import CaseStatus
@@ -77,11 +78,11 @@ class CaseRow(NamedTuple):
         return "reviewed" if self.reviewed_by else "unreviewed"
 
     @property
-    def values(self) -> dict[str, Any]:
+    def values(self) -> JsonObject:
         """What rows of a page are sorted and filtered by, besides their text."""
         return filled_fields(self, _FILTERED_OR_SORTED)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         """The row as the page's script reads it."""
         return {**self._asdict(), "index": self.case_index, "review": self.review}
 
@@ -153,7 +154,7 @@ def table_columns(
     return tuple(column for column in _COLUMNS if column.key in keys)
 
 
-def filled_fields(row: Any, names: Sequence[str]) -> dict[str, Any]:
+def filled_fields(row: Any, names: Sequence[str]) -> JsonObject:
     """Return fields of a row by name, without those that are empty or unknown."""
     fields = {}
     for name in names:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from archqa.core.value import JsonObject
 from archqa.errors import CallerError, InputError
 from archqa.fhir import FhirClient, FhirError, FhirService, Store, connect
 from archqa.fhir.record import Record
@@ -149,8 +150,7 @@ class MedAgentBenchScoring(ScoringBridge):
         scores = result.scores
         if result.graded and run and run.pipeline == "do-nothing":
             scores.warnings.append("the pipeline do-nothing is no score of any model.")
-        if request.official_path:
-            write_leaderboard(request.official_path, scores.scores)
+        write_leaderboard(request.official_path, scores.scores)
         report = self.report(request, gold, scores, result.baselines)
         if result.graded is None:
             return report
@@ -238,8 +238,8 @@ class ScoredRows(NamedTuple):
 
     scores: Scores
     baselines: Baselines
-    graded: list[dict[str, Any]] | None = None
-    do_nothing: Mapping[str, list[dict[str, Any]]] = {}
+    graded: list[JsonObject] | None = None
+    do_nothing: Mapping[str, list[JsonObject]] = {}
 
 
 def score_rows(
@@ -358,7 +358,7 @@ def _input_error(path: str, error: ScoringError) -> InputError:
 
 def _grades(
     rows: Sequence[Mapping[str, Any]], total: int, result: ScoredRows
-) -> dict[str, Any]:
+) -> JsonObject:
     """The benchmark's grades of a run of `total` tasks, for `overall.json`."""
 
     def rate(graded: Sequence[Mapping[str, Any]], verdict: str) -> float:
