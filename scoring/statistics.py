@@ -26,6 +26,7 @@ from .metric import FloatArray, Metric, MetricMean
 
 RESAMPLES = 10_000
 LEVEL = 0.05
+CONFIDENCE = 0.95
 POWER = 0.8
 METHODS = ("approximate-randomisation", "paired-bootstrap")
 _TIE_TOLERANCE = 1e-9
@@ -45,9 +46,8 @@ class Interval(NamedTuple):
 def bootstrap_interval(
     metric: Metric[Any] | MetricMean,
     tallies: FloatArray,
-    confidence: float = 0.95,
 ) -> Interval | None:
-    """Percentile interval over `metric.bs` resamples of the cases; None without resamples or cases.
+    """Percentile interval (95 %) over `metric.bs` resamples of the cases; None without resamples or cases.
 
     tallies has shape (cases, width).
     """
@@ -55,9 +55,9 @@ def bootstrap_interval(
         return None
     weights = _bootstrap_weights(len(tallies), metric.bs, metric.seed)
     resampled_scores = metric.value(weights @ tallies)
-    lower_tail = 50 * (1 - confidence)
-    upper_tail = 50 * (1 + confidence)
-    low, high = np.percentile(resampled_scores, [lower_tail, upper_tail])
+    low, high = np.percentile(
+        resampled_scores, [50 * (1 - CONFIDENCE), 50 * (1 + CONFIDENCE)]
+    )
     return Interval(float(low), float(high))
 
 
@@ -197,11 +197,10 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
 def studentised_interval(
     observed: float,
     left_out: FloatArray,
-    confidence: float = 1 - LEVEL,
 ) -> Interval:
-    """The interval of a statistic, from its values without each case."""
+    """The 95 % interval of a statistic, from its values without each case."""
     freedom = len(left_out) - 1
-    quantile = t_quantile((1 + confidence) / 2, freedom)
+    quantile = t_quantile(1 - LEVEL / 2, freedom)
     half = quantile * jackknife_error(left_out)
     return Interval(observed - half, observed + half)
 
@@ -259,13 +258,12 @@ def _bootstrap_p_values(
     """Twice the smaller share of resamples on either side of no difference."""
     generator = np.random.default_rng(seed)
 
-    def draw(count: int) -> FloatArray:
-        return _draw_cases(generator, cases, count)
-
     both = []
     for score in scores.values():
         both.append(np.hstack([score.first, score.second]))
-    all_totals = _resampled_totals(both, resamples, draw)
+    all_totals = _resampled_totals(
+        both, resamples, lambda count: _draw_cases(generator, cases, count)
+    )
     p_values = {}
     for (name, score), totals in zip(scores.items(), all_totals, strict=True):
         first, second = np.split(totals, 2, axis=1)

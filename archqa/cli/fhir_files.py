@@ -3,6 +3,8 @@
 What a command needs is imported when it runs.
 """
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,9 +32,7 @@ from archqa.safety.files import NotPrivate
 from archqa.safety.server_urls import is_server_url
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
-
-    from archqa.chart.note_index import NoteIndexProgress, NoteIndexReport
+    from archqa.chart.note_index import NoteIndexReport
 
 IntoOption = Annotated[Path, typer.Option(help="The record's file; created if absent.")]
 StrictOption = Annotated[
@@ -71,18 +71,19 @@ def load(
         raise CallerError(
             "A server's resources are fetched by: archqa fhir export URL --into FILE"
         )
-    with fhir.Store.open_to_load(into) as store, _progress_bar(quiet=quiet) as bar:
-        task = bar.add_task("loading", total=None)
-
-        def show_progress(progress: fhir.LoadProgress) -> None:
-            bar.update(
-                task,
-                description=f"{progress.resources} resources",
-                completed=progress.bytes_read,
-                total=progress.bytes_total,
-            )
-
-        report = store.load(paths, strict=strict, progress=show_progress)
+    with (
+        fhir.Store.open_to_load(into) as store,
+        _progress_bar("loading", quiet=quiet) as show,
+    ):
+        report = store.load(
+            paths,
+            strict=strict,
+            progress=lambda progress: show(
+                f"{progress.resources} resources",
+                progress.bytes_read,
+                progress.bytes_total,
+            ),
+        )
     indexed = _index_notes(into, quiet=quiet) if notes else None
     for remark in report.remarks:
         print_notice(remark)
@@ -159,21 +160,18 @@ def dump(
     set_quiet(quiet=quiet)
     with (
         open_record(record, allow_plain_http) as source,
-        _progress_bar(quiet=quiet) as bar,
+        _progress_bar("dumping", quiet=quiet) as show,
     ):
-        task = bar.add_task("dumping", total=None)
-
-        def show_progress(progress: fhir.DumpProgress) -> None:
-            description = f"{progress.resources} resources, {progress.resource_type}"
-            bar.update(
-                task,
-                description=description,
-                completed=progress.resources,
-                total=progress.total,
-            )
-
         report = fhir.dump(
-            source, into, compress=compress, force=force, progress=show_progress
+            source,
+            into,
+            compress=compress,
+            force=force,
+            progress=lambda progress: show(
+                f"{progress.resources} resources, {progress.resource_type}",
+                progress.resources,
+                progress.total,
+            ),
         )
     for remark in report.remarks:
         print_notice(remark)
@@ -242,24 +240,16 @@ def export(
         allow_plain_http=allowed,
     )
     try:
-        with _progress_bar(quiet=quiet) as bar:
-            task = bar.add_task("exporting", total=None)
-
-            def show_progress(progress: fhir.ImportProgress) -> None:
-                bar.update(
-                    task,
-                    description=progress.step,
-                    completed=progress.done,
-                    total=progress.total,
-                )
-
+        with _progress_bar("exporting", quiet=quiet) as show:
             report = fhir.import_export(
                 server,
                 order,
                 into,
                 strict=strict,
                 restart=restart,
-                progress=show_progress,
+                progress=lambda progress: show(
+                    progress.step, progress.done, progress.total
+                ),
             )
     except NotPrivate:
         raise
@@ -338,8 +328,14 @@ def split(
         )
 
 
-def _progress_bar(*, quiet: bool) -> "Progress":
-    """Return a bar of what is done, on stderr; none if `quiet`."""
+@contextmanager
+def _progress_bar(
+    begun: str, *, quiet: bool
+) -> Iterator[Callable[[str, int, int | None], None]]:
+    """Show a bar of what is done, on stderr; none if `quiet`.
+
+    The block calls what it gets with what is done, how much of it, and of how much.
+    """
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (
@@ -347,26 +343,29 @@ def _progress_bar(*, quiet: bool) -> "Progress":
         BarColumn(),
         TimeElapsedColumn(),
     )
-    return Progress(*columns, console=err_console, disable=quiet, transient=True)
+    with Progress(*columns, console=err_console, disable=quiet, transient=True) as bar:
+        task = bar.add_task(begun, total=None)
+
+        def show(description: str, completed: int, total: int | None) -> None:
+            bar.update(task, description=description, completed=completed, total=total)
+
+        yield show
 
 
 def _index_notes(record: Path, *, quiet: bool) -> "NoteIndexReport":
     """Index what the index of a record lacks, with a progress bar."""
     from archqa.chart.note_index import encode, index_notes
 
-    with _progress_bar(quiet=quiet) as bar:
-        task = bar.add_task("indexing notes", total=None)
-
-        def show_progress(progress: "NoteIndexProgress") -> None:
-            description = f"{progress.documents} of {progress.total} notes indexed"
-            bar.update(
-                task,
-                description=description,
-                completed=progress.documents,
-                total=progress.total,
-            )
-
-        return index_notes(record, encode, show_progress)
+    with _progress_bar("indexing notes", quiet=quiet) as show:
+        return index_notes(
+            record,
+            encode,
+            lambda progress: show(
+                f"{progress.documents} of {progress.total} notes indexed",
+                progress.documents,
+                progress.total,
+            ),
+        )
 
 
 def _print_indexed(report: "NoteIndexReport | None") -> None:

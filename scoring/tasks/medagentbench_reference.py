@@ -185,7 +185,4 @@ def require(
 def require_equal(payload: Any, expected: Any, *steps: Step) -> Faults:
     """A fault unless the value at the path equals `expected`."""
 
-    def is_equal(element: Any) -> Any:
-        return element == expected
-
-    return require(payload, is_equal, repr(expected), *steps)
+    return require(payload, lambda element: element == expected, repr(expected), *steps)

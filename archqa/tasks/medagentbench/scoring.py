@@ -30,7 +30,7 @@ from archqa.tasks.scoring import (
     repeated_ids,
     write_leaderboard,
 )
-from archqa.tasks.scoring.score_report import Baselines, Rows, RowScorer, ScoreReport
+from archqa.tasks.scoring.score_report import Baselines, RowScorer, ScoreReport
 from archqa.tasks.task import EndedRun
 from scoring import Scores, ScoringError
 from scoring.tasks import medagentbench
@@ -129,11 +129,11 @@ class MedAgentBenchScoring(ScoringBridge):
     def row_scorer(self, inputs: ScoringInputs) -> RowScorer:
         """Grades conversations against the record of the inputs."""
 
-        def score(rows: Rows, tasks: Sequence[Task], **_: Any) -> Scores:
-            return score_rows(rows, tasks, inputs, ScoreSettings(bootstrap=0)).scores
-
         return RowScorer(
-            {task.id: task for task in load_gold(inputs).references}, score
+            {task.id: task for task in load_gold(inputs).references},
+            lambda rows, tasks, **_: (
+                score_rows(rows, tasks, inputs, ScoreSettings(bootstrap=0)).scores
+            ),
         )
 
     def score(self, request: ScoringRequest) -> ScoreReport:
