@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from archqa import fhir
 from archqa.cli.console import (
@@ -34,19 +35,19 @@ from archqa.safety.server_urls import is_server_url
 if TYPE_CHECKING:
     from archqa.chart.note_index import NoteIndexReport
 
-IntoOption = Annotated[Path, typer.Option(help="The record's file; created if absent.")]
+IntoOption = Annotated[Path, Option(help="The record's file; created if absent.")]
 StrictOption = Annotated[
-    bool, typer.Option("--strict", help="Load nothing if anything is malformed.")
+    bool, Option("--strict", help="Load nothing if anything is malformed.")
 ]
 NotesOption = Annotated[
-    bool, typer.Option(help="Index the notes, so that questions find them at once.")
+    bool, Option(help="Index the notes, so that questions find them at once.")
 ]
 
 
 def load(
     paths: Annotated[
         list[Path],
-        typer.Argument(
+        Argument(
             help="NDJSON, Bundles or resources, also gzipped, and folders of them."
         ),
     ],
@@ -102,12 +103,10 @@ def load(
 
 
 def index(
-    record: Annotated[Path, typer.Argument(help="A record made by fhir load.")],
+    record: Annotated[Path, Argument(help="A record made by fhir load.")],
     remove: Annotated[
         bool,
-        typer.Option(
-            "--remove", help="Remove the index; the notes stay in the record."
-        ),
+        Option("--remove", help="Remove the index; the notes stay in the record."),
     ] = False,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
@@ -135,14 +134,12 @@ def index(
 
 def dump(
     record: Annotated[
-        str, typer.Argument(help="A record made by fhir load, or a server's address.")
+        str, Argument(help="A record made by fhir load, or a server's address.")
     ],
-    into: Annotated[Path, typer.Option(help="A new folder.")],
-    compress: Annotated[
-        bool, typer.Option("--gzip", help="Compress the files.")
-    ] = False,
+    into: Annotated[Path, Option(help="A new folder.")],
+    compress: Annotated[bool, Option("--gzip", help="Compress the files.")] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Replace an earlier dump in that folder.")
+        bool, Option("--force", help="Replace an earlier dump in that folder.")
     ] = False,
     allow_plain_http: AllowPlainHttpOption = None,
     quiet: QuietOption = False,
@@ -186,33 +183,29 @@ def dump(
 
 def export(
     url: Annotated[
-        str, typer.Argument(help="The address of a FHIR server with bulk exports.")
+        str, Argument(help="The address of a FHIR server with bulk exports.")
     ],
     into: IntoOption,
     kind: Annotated[
-        list[str] | None, typer.Option("--type", help="Only this type (repeatable).")
+        list[str] | None, Option("--type", help="Only this type (repeatable).")
     ] = None,
     since: Annotated[
-        str | None, typer.Option(help="Only what changed since this instant.")
+        str | None, Option(help="Only what changed since this instant.")
     ] = None,
     patients: Annotated[
         bool,
-        typer.Option(
-            "--patients", help="Only what is about patients (Patient/$export)."
-        ),
+        Option("--patients", help="Only what is about patients (Patient/$export)."),
     ] = False,
     group: Annotated[
-        str | None, typer.Option(help="Only the patients of this Group, by its id.")
+        str | None, Option(help="Only the patients of this Group, by its id.")
     ] = None,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Another host that the server may keep its files on (repeatable)."
-        ),
+        Option(help="Another host that the server may keep its files on (repeatable)."),
     ] = None,
     strict: StrictOption = False,
     restart: Annotated[
-        bool, typer.Option("--restart", help="Drop what was fetched, and begin anew.")
+        bool, Option("--restart", help="Drop what was fetched, and begin anew.")
     ] = False,
     notes: NotesOption = True,
     allow_plain_http: AllowPlainHttpOption = None,
@@ -301,9 +294,9 @@ def _export_order(
 
 
 def split(
-    store: Annotated[Path, typer.Argument(help="A record made by fhir load.")],
-    shards: Annotated[int, typer.Option(min=1, help="How many files.")],
-    into: Annotated[Path, typer.Option(help="A new folder.")],
+    store: Annotated[Path, Argument(help="A record made by fhir load.")],
+    shards: Annotated[int, Option(min=1, help="How many files.")],
+    into: Annotated[Path, Option(help="A new folder.")],
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:

@@ -10,7 +10,6 @@ from archqa import tasks
 from archqa.core.case import Case
 from archqa.core.near_misses import unknown_name
 from archqa.core.question import Item, RecordQuestion, question_of
-from archqa.core.value import FrozenModel
 from archqa.errors import CallerError
 from archqa.fhir.views.answer_bundle import (
     AnsweredLine,
