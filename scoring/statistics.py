@@ -149,10 +149,7 @@ def paired_differences(
     cases = sizes.pop()
     if cases < 2:
         raise ScoringError("a paired test needs two cases or more.")
-    if method == "paired-bootstrap":
-        p_values = _bootstrap_p_values(scores, cases, resamples, seed)
-    else:
-        p_values = _randomisation_p_values(scores, cases, resamples, seed)
+    p_values = _p_values(scores, method, cases, resamples, seed)
     adjusted = holm(p_values)
     results = {}
     for name, tallies in scores.items():
@@ -249,58 +246,55 @@ def t_quantile(probability: float, freedom: int) -> float:
     return z + correction
 
 
-def _bootstrap_p_values(
+def _p_values(
     scores: Mapping[str, PairedTallies],
+    method: str,
     cases: int,
     resamples: int,
     seed: int,
 ) -> dict[str, float]:
-    """Twice the smaller share of resamples on either side of no difference."""
-    generator = np.random.default_rng(seed)
-
-    both = []
-    for score in scores.values():
-        both.append(np.hstack([score.first, score.second]))
-    all_totals = _resampled_totals(
-        both, resamples, lambda count: _draw_cases(generator, cases, count)
-    )
-    p_values = {}
-    for (name, score), totals in zip(scores.items(), all_totals, strict=True):
-        first, second = np.split(totals, 2, axis=1)
-        differences = score.differences(first, second)
-        not_above = int(np.sum(differences <= 0))
-        not_below = int(np.sum(differences >= 0))
-        smaller = min(not_above, not_below)
-        share = (smaller + 1) / (resamples + 1)
-        p_values[name] = min(1.0, 2 * share)
-    return p_values
-
-
-def _randomisation_p_values(
-    scores: Mapping[str, PairedTallies],
-    cases: int,
-    resamples: int,
-    seed: int,
-) -> dict[str, float]:
-    """The share of random swaps whose difference is at least as large as the observed one."""
     generator = np.random.default_rng(seed)
 
     def draw(count: int) -> FloatArray:
+        if method == "paired-bootstrap":
+            return _draw_cases(generator, cases, count)
         swaps = generator.integers(0, 2, size=(count, cases), dtype=np.int8)
         return swaps.astype(np.float64)
 
-    gains = [score.second - score.first for score in scores.values()]
-    changes = _resampled_totals(gains, resamples, draw)
+    tallies = []
+    for score in scores.values():
+        if method == "paired-bootstrap":
+            tallies.append(np.hstack([score.first, score.second]))
+        else:
+            tallies.append(score.second - score.first)
+    all_totals = _resampled_totals(tallies, resamples, draw)
     p_values = {}
-    for (name, score), change in zip(scores.items(), changes, strict=True):
-        first = score.first.sum(axis=0)
-        second = score.second.sum(axis=0)
-        observed = float(score.differences(first, second))
-        swapped = score.differences(first + change, second - change)
-        is_extreme = np.abs(swapped) >= abs(observed) - _TIE_TOLERANCE
-        extreme = int(np.sum(is_extreme))
-        p_values[name] = (extreme + 1) / (resamples + 1)
+    for (name, score), totals in zip(scores.items(), all_totals, strict=True):
+        if method == "paired-bootstrap":
+            extreme = _bootstrap_extremes(score, totals)
+        else:
+            extreme = _randomisation_extremes(score, totals)
+        p_values[name] = min(1.0, extreme / (resamples + 1))
     return p_values
+
+
+def _bootstrap_extremes(score: PairedTallies, totals: FloatArray) -> int:
+    """Twice the smaller number of resamples on either side of no difference, and one more."""
+    first, second = np.split(totals, 2, axis=1)
+    differences = score.differences(first, second)
+    not_above = int(np.sum(differences <= 0))
+    not_below = int(np.sum(differences >= 0))
+    return 2 * (min(not_above, not_below) + 1)
+
+
+def _randomisation_extremes(score: PairedTallies, change: FloatArray) -> int:
+    """The random swaps with a difference at least as large as the observed one, and one more."""
+    first = score.first.sum(axis=0)
+    second = score.second.sum(axis=0)
+    observed = float(score.differences(first, second))
+    swapped = score.differences(first + change, second - change)
+    is_extreme = np.abs(swapped) >= abs(observed) - _TIE_TOLERANCE
+    return int(np.sum(is_extreme)) + 1
 
 
 def _resampled_totals(

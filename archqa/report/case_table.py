@@ -89,9 +89,9 @@ class CaseRow(NamedTuple):
 
 def case_rows(
     data: ReportData,
-    review_mark: Callable[[str], ReviewMark] | None = None,
+    review_mark: Callable[[str], ReviewMark] | None,
     *,
-    text: bool = True,
+    text: bool,
 ) -> tuple[CaseRow, ...]:
     """Return a row for each case, the worst first; `review_mark` says who has reviewed a case.
 
@@ -138,9 +138,7 @@ def _worst_first(row: CaseRow) -> tuple[float, bool, int]:
     return worth, not failed, row.case_index
 
 
-def table_columns(
-    rows: Iterable[CaseRow], *, reviews: bool = False
-) -> tuple[TableColumn, ...]:
+def table_columns(rows: Iterable[CaseRow], *, reviews: bool) -> tuple[TableColumn, ...]:
     """Return the columns that have something to show: without a model, there are no tokens."""
     keys = set(_FULL_COLUMNS)
     if reviews:

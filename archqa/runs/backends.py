@@ -216,9 +216,7 @@ class Backends:
             backends, record_step, record, audit=self.audit, confirm=self.confirm
         )
 
-    def dry_run_context(
-        self, calls: list[DryRunCall], case: Item | None = None
-    ) -> RunContext:
+    def dry_run_context(self, calls: list[DryRunCall], case: Item | None) -> RunContext:
         """Return a run context that sends no request.
 
         The calls that a run would make are appended to `calls`.

@@ -81,7 +81,7 @@ def grade_all(
     return rows
 
 
-def count_posts_elsewhere(transcripts: Iterable[Transcript], base: str = BASE) -> int:
+def count_posts_elsewhere(transcripts: Iterable[Transcript], base: str) -> int:
     """How many conversations have an accepted POST to a URL that does not begin with the base."""
     elsewhere = 0
     for transcript in transcripts:

@@ -82,7 +82,7 @@ class Graded:
 
 
 def official_faults(
-    task: Task, transcript: Transcript, lookup: Lookup, base: str = BASE
+    task: Task, transcript: Transcript, lookup: Lookup, base: str
 ) -> list[Fault]:
     """Why the benchmark counts this task as wrong; empty if it is right.
 

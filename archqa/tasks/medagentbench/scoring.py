@@ -30,7 +30,7 @@ from archqa.tasks.scoring import (
     repeated_ids,
     write_leaderboard,
 )
-from archqa.tasks.scoring.score_report import Baselines, RowScorer, ScoreReport
+from archqa.tasks.scoring.score_report import Baselines, Rows, RowScorer, ScoreReport
 from archqa.tasks.task import EndedRun
 from scoring import Scores, ScoringError
 from scoring.tasks import medagentbench
@@ -243,7 +243,7 @@ class ScoredRows(NamedTuple):
 
 
 def score_rows(
-    rows: Sequence[Mapping[str, Any]],
+    rows: Rows,
     tasks: Sequence[Task],
     inputs: ScoringInputs,
     settings: ScoreSettings,
@@ -356,12 +356,10 @@ def _input_error(path: str, error: ScoringError) -> InputError:
     return InputError(path, [f": {mistake.strip()}" for mistake in mistakes])
 
 
-def _grades(
-    rows: Sequence[Mapping[str, Any]], total: int, result: ScoredRows
-) -> JsonObject:
+def _grades(rows: Rows, total: int, result: ScoredRows) -> JsonObject:
     """The benchmark's grades of a run of `total` tasks, for `overall.json`."""
 
-    def rate(graded: Sequence[Mapping[str, Any]], verdict: str) -> float:
+    def rate(graded: Rows, verdict: str) -> float:
         successes: int = sum(row[verdict] for row in graded)
         return successes / (total or 1)
 

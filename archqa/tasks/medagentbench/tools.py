@@ -7,7 +7,7 @@ instruction and the resources read before they are posted.
 Source of the set: the eleven tools of MedAgentBench v2 (Chen et al., PSB 2026).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
@@ -540,7 +540,7 @@ class WriteTool(ClinicalTool[Order]):
 
     def __init__(self, actions: Actions) -> None:
         super().__init__(actions)
-        self._previewed: list[Mapping[str, Any]] = []
+        self._previewed: list[JsonObject] = []
 
     def execute(self, args: Order) -> JsonObject:
         """Preview the resource, or write it if it is settled and was previewed.
