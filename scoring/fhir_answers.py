@@ -10,8 +10,6 @@ second and lists as multisets.
 The second half parses the values in a reply: numbers, dates, yes and no, lists, "no answer".
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import math

@@ -11,8 +11,6 @@ the jackknife's standard error times a quantile of Student's t (Efron and Tibshi
 the measured coverage. The p-values of scores tested together are adjusted by Holm 1979.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache

@@ -6,8 +6,6 @@ published rates from the grades. Tasks 1, 2, 4, 6 and 7 only query the record, t
 10 also act on it. A task without a result counts as wrong.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

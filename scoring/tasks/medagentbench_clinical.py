@@ -10,8 +10,6 @@ The second half of the module compares values leniently: a time, number, route, 
 accepted in any spelling that a careful reviewer would read as the same value.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence

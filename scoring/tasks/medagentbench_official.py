@@ -6,8 +6,6 @@ agent make a query wrong, and in its last message an action; an accepted POST wh
 does not count; a result that is stored as a list is no JSON text; `Z` is not equal to `+00:00`.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass

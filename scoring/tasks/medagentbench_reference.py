@@ -4,8 +4,6 @@ The reference values are read from the patient's record during grading. The reco
 that answers FHIR searches: `lookup("Patient?identifier=S1")` returns a searchset Bundle.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
