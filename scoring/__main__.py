@@ -6,8 +6,6 @@ files and writes the same leaderboard JSON (`--out_file_path scores.json`).
 input files. Exit code 3 when a file is refused.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

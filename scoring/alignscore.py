@@ -6,8 +6,6 @@ whole sentences, every chunk is paired with every sentence of the answer, and a 
 the probability of "aligned". A sentence scores its best chunk; an answer the mean of its sentences.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache

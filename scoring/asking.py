@@ -4,8 +4,6 @@ All are shares from 0 to 1 over all questions together, with intervals over resa
 Whether an answer is right is judged where the questions are asked; here the verdicts are counted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple

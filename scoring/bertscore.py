@@ -5,8 +5,6 @@ et al. 2020, by the library bert-score (0.3.12 officially). Another encoder can 
 hub is out of reach; its scores are not comparable and never get the official name.
 """
 
-from __future__ import annotations
-
 import csv
 import importlib
 import json

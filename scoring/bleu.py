@@ -4,8 +4,6 @@
 scores 0.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 from typing import Any

@@ -8,8 +8,6 @@ Own code: the official numbers are those of the organisers' scripts, which are n
 libraries of classification scores differ in what counts where a set is empty.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Hashable
 from dataclasses import dataclass

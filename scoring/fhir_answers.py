@@ -10,8 +10,6 @@ second and lists as multisets.
 The second half parses the values in a reply: numbers, dates, yes and no, lists, "no answer".
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import math
@@ -252,7 +250,7 @@ def parse_values(text: str) -> list[Any] | None:
     """
     if not text or _NOTHING.fullmatch(text):
         return []
-    literal = _parse_literal(text) if text[0] in "[({" else None
+    literal = parse_literal(text) if text[0] in "[({" else None
     if literal is not None:
         return _parse_scalars(literal)
     value = parse_scalar(text)
@@ -345,7 +343,8 @@ def states_no_answer(text: str) -> bool:
     return leading_yes_no(text) is False
 
 
-def _parse_literal(text: str) -> Any:
+def parse_literal(text: str) -> Any:
+    """The value of a text in JSON, or printed by Python or numpy; None for any other text."""
     # numpy prints rows on separate lines without commas, and nan for a missing value.
     rows_with_commas = re.sub(r"\][^\S\n]*+\n\s*+\[", "],[", text)
     with_commas = rows_with_commas.replace("\n", ",")

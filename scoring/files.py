@@ -3,8 +3,6 @@
 Every function that reads raises ScoringError with the name of the file and its mistakes.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import xml.etree.ElementTree as ElementTree

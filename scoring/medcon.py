@@ -9,8 +9,6 @@ were used, so the published scores cannot be reproduced from them alone.
 QuickUMLS extracts the concepts. The formula is own code: no library computes the asymmetric one.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass

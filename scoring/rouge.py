@@ -14,8 +14,6 @@ of 3.5 s for scoring 100 cases, for a splitter of sentences and a stemmer that n
 uses. Hence `module_deferring`.
 """
 
-from __future__ import annotations
-
 import builtins
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass

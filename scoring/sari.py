@@ -9,8 +9,6 @@ of the reference. Xu et al. 2016 with the corrections of EASSE (Alva-Manchego et
 An empty answer would score about 50, since it adds nothing wrong: hence the floor of 0.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Also what all tasks do to get there: choose the metrics, match answers and cases
 which cases count), and combine scores.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeVar

@@ -11,8 +11,6 @@ the jackknife's standard error times a quantile of Student's t (Efron and Tibshi
 the measured coverage. The p-values of scores tested together are adjusted by Holm 1979.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
@@ -26,6 +24,7 @@ from .metric import FloatArray, Metric, MetricMean
 
 RESAMPLES = 10_000
 LEVEL = 0.05
+CONFIDENCE = 0.95
 POWER = 0.8
 METHODS = ("approximate-randomisation", "paired-bootstrap")
 _TIE_TOLERANCE = 1e-9
@@ -45,9 +44,8 @@ class Interval(NamedTuple):
 def bootstrap_interval(
     metric: Metric[Any] | MetricMean,
     tallies: FloatArray,
-    confidence: float = 0.95,
 ) -> Interval | None:
-    """Percentile interval over `metric.bs` resamples of the cases; None without resamples or cases.
+    """Percentile interval (95 %) over `metric.bs` resamples of the cases; None without resamples or cases.
 
     tallies has shape (cases, width).
     """
@@ -55,9 +53,9 @@ def bootstrap_interval(
         return None
     weights = _bootstrap_weights(len(tallies), metric.bs, metric.seed)
     resampled_scores = metric.value(weights @ tallies)
-    lower_tail = 50 * (1 - confidence)
-    upper_tail = 50 * (1 + confidence)
-    low, high = np.percentile(resampled_scores, [lower_tail, upper_tail])
+    low, high = np.percentile(
+        resampled_scores, [50 * (1 - CONFIDENCE), 50 * (1 + CONFIDENCE)]
+    )
     return Interval(float(low), float(high))
 
 
@@ -149,10 +147,7 @@ def paired_differences(
     cases = sizes.pop()
     if cases < 2:
         raise ScoringError("a paired test needs two cases or more.")
-    if method == "paired-bootstrap":
-        p_values = _bootstrap_p_values(scores, cases, resamples, seed)
-    else:
-        p_values = _randomisation_p_values(scores, cases, resamples, seed)
+    p_values = _p_values(scores, method, cases, resamples, seed)
     adjusted = holm(p_values)
     results = {}
     for name, tallies in scores.items():
@@ -197,11 +192,10 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
 def studentised_interval(
     observed: float,
     left_out: FloatArray,
-    confidence: float = 1 - LEVEL,
 ) -> Interval:
-    """The interval of a statistic, from its values without each case."""
+    """The 95 % interval of a statistic, from its values without each case."""
     freedom = len(left_out) - 1
-    quantile = t_quantile((1 + confidence) / 2, freedom)
+    quantile = t_quantile(1 - LEVEL / 2, freedom)
     half = quantile * jackknife_error(left_out)
     return Interval(observed - half, observed + half)
 
@@ -250,59 +244,55 @@ def t_quantile(probability: float, freedom: int) -> float:
     return z + correction
 
 
-def _bootstrap_p_values(
+def _p_values(
     scores: Mapping[str, PairedTallies],
+    method: str,
     cases: int,
     resamples: int,
     seed: int,
 ) -> dict[str, float]:
-    """Twice the smaller share of resamples on either side of no difference."""
     generator = np.random.default_rng(seed)
 
     def draw(count: int) -> FloatArray:
-        return _draw_cases(generator, cases, count)
-
-    both = []
-    for score in scores.values():
-        both.append(np.hstack([score.first, score.second]))
-    all_totals = _resampled_totals(both, resamples, draw)
-    p_values = {}
-    for (name, score), totals in zip(scores.items(), all_totals, strict=True):
-        first, second = np.split(totals, 2, axis=1)
-        differences = score.differences(first, second)
-        not_above = int(np.sum(differences <= 0))
-        not_below = int(np.sum(differences >= 0))
-        smaller = min(not_above, not_below)
-        share = (smaller + 1) / (resamples + 1)
-        p_values[name] = min(1.0, 2 * share)
-    return p_values
-
-
-def _randomisation_p_values(
-    scores: Mapping[str, PairedTallies],
-    cases: int,
-    resamples: int,
-    seed: int,
-) -> dict[str, float]:
-    """The share of random swaps whose difference is at least as large as the observed one."""
-    generator = np.random.default_rng(seed)
-
-    def draw(count: int) -> FloatArray:
+        if method == "paired-bootstrap":
+            return _draw_cases(generator, cases, count)
         swaps = generator.integers(0, 2, size=(count, cases), dtype=np.int8)
         return swaps.astype(np.float64)
 
-    gains = [score.second - score.first for score in scores.values()]
-    changes = _resampled_totals(gains, resamples, draw)
+    tallies = []
+    for score in scores.values():
+        if method == "paired-bootstrap":
+            tallies.append(np.hstack([score.first, score.second]))
+        else:
+            tallies.append(score.second - score.first)
+    all_totals = _resampled_totals(tallies, resamples, draw)
     p_values = {}
-    for (name, score), change in zip(scores.items(), changes, strict=True):
-        first = score.first.sum(axis=0)
-        second = score.second.sum(axis=0)
-        observed = float(score.differences(first, second))
-        swapped = score.differences(first + change, second - change)
-        is_extreme = np.abs(swapped) >= abs(observed) - _TIE_TOLERANCE
-        extreme = int(np.sum(is_extreme))
-        p_values[name] = (extreme + 1) / (resamples + 1)
+    for (name, score), totals in zip(scores.items(), all_totals, strict=True):
+        if method == "paired-bootstrap":
+            extreme = _bootstrap_extremes(score, totals)
+        else:
+            extreme = _randomisation_extremes(score, totals)
+        p_values[name] = min(1.0, extreme / (resamples + 1))
     return p_values
+
+
+def _bootstrap_extremes(score: PairedTallies, totals: FloatArray) -> int:
+    """Twice the smaller number of resamples on either side of no difference, and one more."""
+    first, second = np.split(totals, 2, axis=1)
+    differences = score.differences(first, second)
+    not_above = int(np.sum(differences <= 0))
+    not_below = int(np.sum(differences >= 0))
+    return 2 * (min(not_above, not_below) + 1)
+
+
+def _randomisation_extremes(score: PairedTallies, change: FloatArray) -> int:
+    """The random swaps with a difference at least as large as the observed one, and one more."""
+    first = score.first.sum(axis=0)
+    second = score.second.sum(axis=0)
+    observed = float(score.differences(first, second))
+    swapped = score.differences(first + change, second - change)
+    is_extreme = np.abs(swapped) >= abs(observed) - _TIE_TOLERANCE
+    return int(np.sum(is_extreme)) + 1
 
 
 def _resampled_totals(

@@ -6,8 +6,6 @@ pipe is dropped, a full stop is added, words are split at the space character on
 are collected before the text is cut to 75 words, so that those on cut lines count.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

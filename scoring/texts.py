@@ -4,8 +4,6 @@ whether the packages, models and data of a metric are on this machine.
 The check imports nothing heavy and uses no network.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 from abc import abstractmethod

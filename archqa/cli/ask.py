@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from archqa.asking.answer import (
     NEAREST_PASSAGES,
@@ -63,72 +64,64 @@ FAILED = "failed"
 
 
 def command(
-    question: Annotated[str | None, typer.Argument(help="The question.")] = None,
+    question: Annotated[str | None, Argument(help="The question.")] = None,
     note: Annotated[
         Path | None,
-        typer.Option(help="A note: text, HTML, RTF or PDF; - for standard input."),
+        Option(help="A note: text, HTML, RTF or PDF; - for standard input."),
     ] = None,
     patient: Annotated[
         str | None,
-        typer.Option(
-            help="A patient of the record: FHIR id, identifier (MRN) or name."
-        ),
+        Option(help="A patient of the record: FHIR id, identifier (MRN) or name."),
     ] = None,
     record: Annotated[
-        str | None, typer.Option(help="The FHIR store or server that has the patient.")
+        str | None, Option(help="The FHIR store or server that has the patient.")
     ] = None,
     now: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="TIME",
             help="When a patient is asked about.",
             show_default="the present, or the end of a dead patient's or a shifted record",
         ),
     ] = None,
     context: Annotated[
-        str, typer.Option(help='What else is known, e.g. "He was admitted twice".')
+        str, Option(help='What else is known, e.g. "He was admitted twice".')
     ] = "",
     questions: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             metavar="FILE",
             help="Many questions: .csv or .jsonl with question, note or patient.",
         ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="The answers to --questions: .csv or .jsonl."
-        ),
+        Option(metavar="FILE", help="The answers to --questions: .csv or .jsonl."),
     ] = None,
     session: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="NAME",
             help="Keep the thread: understand follow-ups by the last question.",
         ),
     ] = None,
     new_session: Annotated[
-        bool, typer.Option("--new-session", help="Begin the session anew.")
+        bool, Option("--new-session", help="Begin the session anew.")
     ] = False,
     forget: Annotated[
-        bool, typer.Option("--forget", help="Remove the session; nothing is asked.")
+        bool, Option("--forget", help="Remove the session; nothing is asked.")
     ] = False,
     sessions: Annotated[
         bool,
-        typer.Option(
-            "--sessions", help="List the sessions and the ids of their patients."
-        ),
+        Option("--sessions", help="List the sessions and the ids of their patients."),
     ] = False,
     max_words: Annotated[
         int | None,
-        typer.Option(
-            min=1, metavar="N", help="Leave out lines past N words; none is cut."
-        ),
+        Option(min=1, metavar="N", help="Leave out lines past N words; none is cut."),
     ] = None,
     form: Annotated[
         Format | None,
-        typer.Option(
+        Option(
             "--format",
             help="How one answer is printed; fhir: a Bundle.",
             show_default="text",

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from archqa.cli.console import console, print_line, print_notice
 from archqa.cli.options import (
@@ -38,13 +39,13 @@ app = typer.Typer(
 
 BatchRunArgument = Annotated[
     Path,
-    typer.Argument(metavar="RUN", help="A run folder that `archqa batch submit` made."),
+    Argument(metavar="RUN", help="A run folder that `archqa batch submit` made."),
 ]
 
 
 BatchServerOption = Annotated[
     str | None,
-    typer.Option("--base-url", help="The server that the run was submitted to."),
+    Option("--base-url", help="The server that the run was submitted to."),
 ]
 
 
@@ -57,23 +58,21 @@ def _group() -> None:
 def submit(
     target: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="CASES_OR_RUN", help="A case file to start, or a run to continue."
         ),
     ],
     out_dir: Annotated[
-        Path | None, typer.Option("--out", help="The run folder of a new run.")
+        Path | None, Option("--out", help="The run folder of a new run.")
     ] = None,
     model: ModelOption = None,
-    base_url: Annotated[
-        str | None, typer.Option(help="A server with the Batch API.")
-    ] = None,
+    base_url: Annotated[str | None, Option(help="A server with the Batch API.")] = None,
     allow_plain_http: AllowPlainHttpOption = None,
     limit: LimitOption = None,
     assign: AssignmentsOption = None,
     config: ConfigOption = None,
     offline: Annotated[
-        bool, typer.Option("--offline", help="Write the file, but submit nothing.")
+        bool, Option("--offline", help="Write the file, but submit nothing.")
     ] = False,
 ) -> None:
     """Write the requests that can be sent now to a file and submit it; repeat after each `fetch`.
@@ -152,9 +151,7 @@ def fetch(
     run: BatchRunArgument,
     files: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--from", help="An output file downloaded by other means; repeatable."
-        ),
+        Option("--from", help="An output file downloaded by other means; repeatable."),
     ] = None,
     base_url: BatchServerOption = None,
     allow_plain_http: AllowPlainHttpOption = None,

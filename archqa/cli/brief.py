@@ -5,9 +5,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from rich.padding import Padding
 from rich.text import Text
+from typer import Option
 
 from archqa.asking.answer import citation_numbers
 from archqa.asking.patient import SeveralPatients
@@ -56,16 +56,14 @@ _FORMAT_OF_SUFFIX = {".md": Format.MARKDOWN, ".html": Format.HTML, ".json": Form
 def command(
     patient: Annotated[
         str,
-        typer.Option(
-            help="A patient of the record: FHIR id, identifier (MRN) or name."
-        ),
+        Option(help="A patient of the record: FHIR id, identifier (MRN) or name."),
     ],
     record: Annotated[
-        str, typer.Option(help="The FHIR store or server that has the patient.")
+        str, Option(help="The FHIR store or server that has the patient.")
     ],
     now: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="TIME",
             help="The time of the visit; what is later is left out.",
             show_default="the present, or the end of a dead patient's or a shifted record",
@@ -73,19 +71,17 @@ def command(
     ] = None,
     sections: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME,NAME", help="Some sections by name, with commas between."
-        ),
+        Option(metavar="NAME,NAME", help="Some sections by name, with commas between."),
     ] = None,
     evidence: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--evidence", help="Write the numbered evidence in full below the page."
         ),
     ] = False,
     form: Annotated[
         Format | None,
-        typer.Option(
+        Option(
             "--format",
             help="How to write it.",
             show_default="markdown, or as FILE ends",
@@ -93,7 +89,7 @@ def command(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write a file that only you can read."),
+        Option(metavar="FILE", help="Write a file that only you can read."),
     ] = None,
     model: ModelOption = None,
     base_url: BaseUrlOption = None,

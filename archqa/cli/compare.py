@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from rich.table import Table
+from typer import Argument, Option
 
 from archqa import tasks
 from archqa.cli.console import console, number_table, print_json
@@ -28,24 +28,20 @@ def command(
     run: RunArgument,
     baseline: Annotated[
         Path,
-        typer.Argument(metavar="RUN", help="Another run folder, of the same cases."),
+        Argument(metavar="RUN", help="Another run folder, of the same cases."),
     ],
     key: KeyOption = None,
     metric: Annotated[
-        list[str] | None, typer.Option(help="Only this metric; repeatable.")
+        list[str] | None, Option(help="Only this metric; repeatable.")
     ] = None,
     method: Annotated[
-        str, typer.Option(help="approximate-randomisation or paired-bootstrap.")
+        str, Option(help="approximate-randomisation or paired-bootstrap.")
     ] = METHODS[0],
     resamples: Annotated[
         int,
-        typer.Option(
-            min=100, metavar="N", help="Random swaps, or resamples of the cases."
-        ),
+        Option(min=100, metavar="N", help="Random swaps, or resamples of the cases."),
     ] = RESAMPLES,
-    seed: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Of the resampling.")
-    ] = 12345,
+    seed: Annotated[int, Option(min=0, metavar="N", help="Of the resampling.")] = 12345,
     as_json: JsonOption = False,
 ) -> None:
     """Compare two runs of the same cases by a paired test over cases.

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from archqa.asking.question import AskOptions, parse_time
 from archqa.cli.console import (
@@ -46,21 +47,21 @@ def _group() -> None:
 def ask(
     question_set: Annotated[
         Path,
-        typer.Argument(metavar="SET", help="Questions with what is right, as JSON."),
+        Argument(metavar="SET", help="Questions with what is right, as JSON."),
     ],
     notes: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             metavar="NOTES.json.gz", help="The texts of the notes of a set about notes."
         ),
     ] = None,
     record: Annotated[
         str | None,
-        typer.Option(help="The FHIR store or server of a set about patients."),
+        Option(help="The FHIR store or server of a set about patients."),
     ] = None,
     now: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="TIME",
             help="When patients are asked about.",
             show_default="the present, or the end of a dead patient's or a shifted record",
@@ -68,7 +69,7 @@ def ask(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             metavar="FILE.jsonl", help="Write one line a question, to read the errors."
         ),
     ] = None,

@@ -1,6 +1,5 @@
 """`archqa export RUN`: writes a finished run in the format of another tool."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +8,14 @@ import typer
 from archqa.cli.console import print_content, print_notice
 from archqa.cli.options import RunArgument
 from archqa.core.near_misses import unknown_name
-from archqa.runs.export import ROWS, export, formats, takes_zip, zip_submission
+from archqa.runs.export import (
+    ROWS,
+    CaseScores,
+    export,
+    formats,
+    takes_zip,
+    zip_submission,
+)
 from archqa.safety.files import write_private_bytes, write_private_text
 from archqa.tasks import archehr_2025
 
@@ -42,7 +48,7 @@ def command(
     """
     if format_name not in formats():
         raise unknown_name("format", format_name, formats())
-    scores: Mapping[str, Mapping[str, float]] = {}
+    scores: CaseScores = {}
     if format_name == ROWS and (run / "scores.json").is_file():
         from archqa.report.report_data import (
             load_report_data,

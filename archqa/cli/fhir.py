@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from archqa.cli import fhir_files
 from archqa.cli.console import (
@@ -34,19 +35,17 @@ app = typer.Typer(help="FHIR records.", no_args_is_help=True)
 
 RecordSource = Annotated[
     str,
-    typer.Option(
+    Option(
         "--record", help="The record: a file made by fhir load, or a server's address."
     ),
 ]
 ProfileOption = Annotated[
     str,
-    typer.Option(
-        "--profile", help="The server behaviour to imitate: archqa, gcp or hapi."
-    ),
+    Option("--profile", help="The server behaviour to imitate: archqa, gcp or hapi."),
 ]
 PatientOption = Annotated[
     str | None,
-    typer.Option("--patient", help="One patient's id; default: the whole record."),
+    Option("--patient", help="One patient's id; default: the whole record."),
 ]
 
 
@@ -68,19 +67,17 @@ for command in (
 
 @app.command("search")
 def search(
-    query: Annotated[
-        str, typer.Argument(help="For example 'Observation?patient=…&code=…'.")
-    ],
+    query: Annotated[str, Argument(help="For example 'Observation?patient=…&code=…'.")],
     record: RecordSource,
     profile: ProfileOption = "archqa",
-    every: Annotated[bool, typer.Option("--all", help="All pages.")] = False,
+    every: Annotated[bool, Option("--all", help="All pages.")] = False,
     small: Annotated[
         bool,
-        typer.Option("--small", help="Leave out narrative, and show codes as text."),
+        Option("--small", help="Leave out narrative, and show codes as text."),
     ] = False,
     lenient: Annotated[
         bool,
-        typer.Option("--lenient", help="Ignore unknown parameters, with a notice."),
+        Option("--lenient", help="Ignore unknown parameters, with a notice."),
     ] = False,
     allow_plain_http: AllowPlainHttpOption = None,
 ) -> None:
@@ -115,7 +112,7 @@ def _print_page(page: "fhir.Page", *, small: bool) -> None:
 
 @app.command("get")
 def get(
-    name: Annotated[str, typer.Argument(help="Type/id.", metavar="TYPE/ID")],
+    name: Annotated[str, Argument(help="Type/id.", metavar="TYPE/ID")],
     record: RecordSource,
     allow_plain_http: AllowPlainHttpOption = None,
 ) -> None:
@@ -148,23 +145,23 @@ def get(
 
 @app.command("serve")
 def serve(
-    store: Annotated[Path, typer.Argument(help="A record made by fhir load.")],
-    port: Annotated[int, typer.Option(min=0, max=65535)] = 8080,
+    store: Annotated[Path, Argument(help="A record made by fhir load.")],
+    port: Annotated[int, Option(min=0, max=65535)] = 8080,
     host: Annotated[
-        str, typer.Option(help="The address to listen on; default: this machine alone.")
+        str, Option(help="The address to listen on; default: this machine alone.")
     ] = "127.0.0.1",
     path: Annotated[
-        str, typer.Option(help="The path of the record on the server.")
+        str, Option(help="The path of the record on the server.")
     ] = "/fhir",
     profile: ProfileOption = "archqa",
     writes: Annotated[
         WriteMode,
-        typer.Option(help="What happens to writes; apply keeps them in memory."),
+        Option(help="What happens to writes; apply keeps them in memory."),
     ] = WriteMode.READ_ONLY,
     audit: AuditOption = None,
     token: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="The token of your choice; other users may see it in the list of processes, so "
             "rather set ARCHQA_FHIR_TOKEN.  [default: a random one, printed in the address]"
         ),
@@ -172,7 +169,7 @@ def serve(
     no_token: NoTokenOption = False,
     cors: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="ORIGIN",
             help="Let pages of this site read the record too, with the token (repeatable).",
         ),
@@ -270,14 +267,14 @@ def card(
 @app.command("lookup")
 def lookup(
     words: Annotated[
-        list[str], typer.Argument(help="What to look for, for example: heart rate.")
+        list[str], Argument(help="What to look for, for example: heart rate.")
     ],
     record: RecordSource,
     patient: PatientOption = None,
     kind: Annotated[
-        list[str] | None, typer.Option("--type", help="Only in this type (repeatable).")
+        list[str] | None, Option("--type", help="Only in this type (repeatable).")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1)] = 20,
+    limit: Annotated[int, Option(min=1)] = 20,
     allow_plain_http: AllowPlainHttpOption = None,
     as_json: JsonOption = False,
 ) -> None:

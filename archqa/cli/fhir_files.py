@@ -3,10 +3,13 @@
 What a command needs is imported when it runs.
 """
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from archqa import fhir
 from archqa.cli.console import (
@@ -30,23 +33,21 @@ from archqa.safety.files import NotPrivate
 from archqa.safety.server_urls import is_server_url
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
+    from archqa.chart.note_index import NoteIndexReport
 
-    from archqa.chart.note_index import NoteIndexProgress, NoteIndexReport
-
-IntoOption = Annotated[Path, typer.Option(help="The record's file; created if absent.")]
+IntoOption = Annotated[Path, Option(help="The record's file; created if absent.")]
 StrictOption = Annotated[
-    bool, typer.Option("--strict", help="Load nothing if anything is malformed.")
+    bool, Option("--strict", help="Load nothing if anything is malformed.")
 ]
 NotesOption = Annotated[
-    bool, typer.Option(help="Index the notes, so that questions find them at once.")
+    bool, Option(help="Index the notes, so that questions find them at once.")
 ]
 
 
 def load(
     paths: Annotated[
         list[Path],
-        typer.Argument(
+        Argument(
             help="NDJSON, Bundles or resources, also gzipped, and folders of them."
         ),
     ],
@@ -71,18 +72,19 @@ def load(
         raise CallerError(
             "A server's resources are fetched by: archqa fhir export URL --into FILE"
         )
-    with fhir.Store.open_to_load(into) as store, _progress_bar(quiet=quiet) as bar:
-        task = bar.add_task("loading", total=None)
-
-        def show_progress(progress: fhir.LoadProgress) -> None:
-            bar.update(
-                task,
-                description=f"{progress.resources} resources",
-                completed=progress.bytes_read,
-                total=progress.bytes_total,
-            )
-
-        report = store.load(paths, strict=strict, progress=show_progress)
+    with (
+        fhir.Store.open_to_load(into) as store,
+        _progress_bar("loading", quiet=quiet) as show,
+    ):
+        report = store.load(
+            paths,
+            strict=strict,
+            progress=lambda progress: show(
+                f"{progress.resources} resources",
+                progress.bytes_read,
+                progress.bytes_total,
+            ),
+        )
     indexed = _index_notes(into, quiet=quiet) if notes else None
     for remark in report.remarks:
         print_notice(remark)
@@ -101,12 +103,10 @@ def load(
 
 
 def index(
-    record: Annotated[Path, typer.Argument(help="A record made by fhir load.")],
+    record: Annotated[Path, Argument(help="A record made by fhir load.")],
     remove: Annotated[
         bool,
-        typer.Option(
-            "--remove", help="Remove the index; the notes stay in the record."
-        ),
+        Option("--remove", help="Remove the index; the notes stay in the record."),
     ] = False,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
@@ -134,14 +134,12 @@ def index(
 
 def dump(
     record: Annotated[
-        str, typer.Argument(help="A record made by fhir load, or a server's address.")
+        str, Argument(help="A record made by fhir load, or a server's address.")
     ],
-    into: Annotated[Path, typer.Option(help="A new folder.")],
-    compress: Annotated[
-        bool, typer.Option("--gzip", help="Compress the files.")
-    ] = False,
+    into: Annotated[Path, Option(help="A new folder.")],
+    compress: Annotated[bool, Option("--gzip", help="Compress the files.")] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Replace an earlier dump in that folder.")
+        bool, Option("--force", help="Replace an earlier dump in that folder.")
     ] = False,
     allow_plain_http: AllowPlainHttpOption = None,
     quiet: QuietOption = False,
@@ -159,21 +157,18 @@ def dump(
     set_quiet(quiet=quiet)
     with (
         open_record(record, allow_plain_http) as source,
-        _progress_bar(quiet=quiet) as bar,
+        _progress_bar("dumping", quiet=quiet) as show,
     ):
-        task = bar.add_task("dumping", total=None)
-
-        def show_progress(progress: fhir.DumpProgress) -> None:
-            description = f"{progress.resources} resources, {progress.resource_type}"
-            bar.update(
-                task,
-                description=description,
-                completed=progress.resources,
-                total=progress.total,
-            )
-
         report = fhir.dump(
-            source, into, compress=compress, force=force, progress=show_progress
+            source,
+            into,
+            compress=compress,
+            force=force,
+            progress=lambda progress: show(
+                f"{progress.resources} resources, {progress.resource_type}",
+                progress.resources,
+                progress.total,
+            ),
         )
     for remark in report.remarks:
         print_notice(remark)
@@ -188,33 +183,29 @@ def dump(
 
 def export(
     url: Annotated[
-        str, typer.Argument(help="The address of a FHIR server with bulk exports.")
+        str, Argument(help="The address of a FHIR server with bulk exports.")
     ],
     into: IntoOption,
     kind: Annotated[
-        list[str] | None, typer.Option("--type", help="Only this type (repeatable).")
+        list[str] | None, Option("--type", help="Only this type (repeatable).")
     ] = None,
     since: Annotated[
-        str | None, typer.Option(help="Only what changed since this instant.")
+        str | None, Option(help="Only what changed since this instant.")
     ] = None,
     patients: Annotated[
         bool,
-        typer.Option(
-            "--patients", help="Only what is about patients (Patient/$export)."
-        ),
+        Option("--patients", help="Only what is about patients (Patient/$export)."),
     ] = False,
     group: Annotated[
-        str | None, typer.Option(help="Only the patients of this Group, by its id.")
+        str | None, Option(help="Only the patients of this Group, by its id.")
     ] = None,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Another host that the server may keep its files on (repeatable)."
-        ),
+        Option(help="Another host that the server may keep its files on (repeatable)."),
     ] = None,
     strict: StrictOption = False,
     restart: Annotated[
-        bool, typer.Option("--restart", help="Drop what was fetched, and begin anew.")
+        bool, Option("--restart", help="Drop what was fetched, and begin anew.")
     ] = False,
     notes: NotesOption = True,
     allow_plain_http: AllowPlainHttpOption = None,
@@ -242,24 +233,16 @@ def export(
         allow_plain_http=allowed,
     )
     try:
-        with _progress_bar(quiet=quiet) as bar:
-            task = bar.add_task("exporting", total=None)
-
-            def show_progress(progress: fhir.ImportProgress) -> None:
-                bar.update(
-                    task,
-                    description=progress.step,
-                    completed=progress.done,
-                    total=progress.total,
-                )
-
+        with _progress_bar("exporting", quiet=quiet) as show:
             report = fhir.import_export(
                 server,
                 order,
                 into,
                 strict=strict,
                 restart=restart,
-                progress=show_progress,
+                progress=lambda progress: show(
+                    progress.step, progress.done, progress.total
+                ),
             )
     except NotPrivate:
         raise
@@ -311,9 +294,9 @@ def _export_order(
 
 
 def split(
-    store: Annotated[Path, typer.Argument(help="A record made by fhir load.")],
-    shards: Annotated[int, typer.Option(min=1, help="How many files.")],
-    into: Annotated[Path, typer.Option(help="A new folder.")],
+    store: Annotated[Path, Argument(help="A record made by fhir load.")],
+    shards: Annotated[int, Option(min=1, help="How many files.")],
+    into: Annotated[Path, Option(help="A new folder.")],
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -338,8 +321,14 @@ def split(
         )
 
 
-def _progress_bar(*, quiet: bool) -> "Progress":
-    """Return a bar of what is done, on stderr; none if `quiet`."""
+@contextmanager
+def _progress_bar(
+    begun: str, *, quiet: bool
+) -> Iterator[Callable[[str, int, int | None], None]]:
+    """Show a bar of what is done, on stderr; none if `quiet`.
+
+    The block calls what it gets with what is done, how much of it, and of how much.
+    """
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (
@@ -347,26 +336,29 @@ def _progress_bar(*, quiet: bool) -> "Progress":
         BarColumn(),
         TimeElapsedColumn(),
     )
-    return Progress(*columns, console=err_console, disable=quiet, transient=True)
+    with Progress(*columns, console=err_console, disable=quiet, transient=True) as bar:
+        task = bar.add_task(begun, total=None)
+
+        def show(description: str, completed: int, total: int | None) -> None:
+            bar.update(task, description=description, completed=completed, total=total)
+
+        yield show
 
 
 def _index_notes(record: Path, *, quiet: bool) -> "NoteIndexReport":
     """Index what the index of a record lacks, with a progress bar."""
     from archqa.chart.note_index import encode, index_notes
 
-    with _progress_bar(quiet=quiet) as bar:
-        task = bar.add_task("indexing notes", total=None)
-
-        def show_progress(progress: "NoteIndexProgress") -> None:
-            description = f"{progress.documents} of {progress.total} notes indexed"
-            bar.update(
-                task,
-                description=description,
-                completed=progress.documents,
-                total=progress.total,
-            )
-
-        return index_notes(record, encode, show_progress)
+    with _progress_bar("indexing notes", quiet=quiet) as show:
+        return index_notes(
+            record,
+            encode,
+            lambda progress: show(
+                f"{progress.documents} of {progress.total} notes indexed",
+                progress.documents,
+                progress.total,
+            ),
+        )
 
 
 def _print_indexed(report: "NoteIndexReport | None") -> None:

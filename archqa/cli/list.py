@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from archqa import plug_ins
 from archqa.agents.registry import AGENT_NAMES, agent_names
@@ -30,20 +30,20 @@ from archqa.tasks.settings import use_all_plug_ins
 
 def command(
     kind: Annotated[
-        str, typer.Argument(help="What to list; without it, the kinds.")
+        str, Argument(help="What to list; without it, the kinds.")
     ] = "kinds",
     pipeline: Annotated[
-        str | None, typer.Option(help="Only the settings that this pipeline uses.")
+        str | None, Option(help="Only the settings that this pipeline uses.")
     ] = None,
     base_url: Annotated[
         str | None,
-        typer.Option("--base-url", help="The server whose models are listed."),
+        Option("--base-url", help="The server whose models are listed."),
     ] = None,
     allow_plain_http: AllowPlainHttpOption = None,
     config: ConfigOption = None,
     as_json: Annotated[
         bool,
-        typer.Option("--json", help="Print the server's models as one JSON object."),
+        Option("--json", help="Print the server's models as one JSON object."),
     ] = False,
 ) -> None:
     """List pipelines, tasks, agents, backends, prompts, metrics, formats, prices, settings, runs or

@@ -71,118 +71,49 @@ HELP = (
 )
 EPILOG = "First steps:  archqa predict mini   then   archqa score RUN   and   archqa show RUN CASE"
 
-ASK, RUN, SCORE = "Ask", "Run", "Score"
-STUDY, RECORD, SET_UP = "Study", "Record", "Set up"
-"""The panels of `archqa --help`."""
-
-COMMANDS = (
-    CommandEntry(
-        "ask",
-        "Answer questions from a note or a patient's record, with evidence for every line.",
-        ASK,
-    ),
-    CommandEntry(
-        "brief",
-        "Summarise a patient's record for a visit on one page, each line with what it rests on.",
-        ASK,
-    ),
-    CommandEntry(
-        "serve",
-        "Show runs in a browser, review answers, and ask questions about a note or a patient.",
-        ASK,
-    ),
-    CommandEntry(
-        "predict",
-        "Answer every case of a file, each claim with its evidence.",
-        RUN,
-    ),
-    CommandEntry(
-        "show",
-        "Show a run's cases, or one case with its answer, evidence and every agent's verdict.",
-        RUN,
-    ),
-    CommandEntry(
-        "report",
-        "Write one HTML file with the answers, their evidence, confidence and errors.",
-        RUN,
-    ),
-    CommandEntry(
-        "export",
-        "Write a run's answers as a submission or a table, or for another tool.",
-        RUN,
-    ),
-    CommandEntry(
-        "merge",
-        "Merge the parts of one run, in the order of the case file. The parts stay as they are.",
-        RUN,
-    ),
-    CommandEntry(
-        "batch",
-        "Runs by the Batch API: half the price, up to a day a stage.",
-        RUN,
-    ),
-    CommandEntry(
-        "cases",
-        "Case files.",
-        RUN,
-    ),
-    CommandEntry(
-        "score",
-        "Score a run or a submission by the task's official rules, next to baselines.",
-        SCORE,
-    ),
-    CommandEntry(
-        "compare",
-        "Compare two runs of the same cases by a paired test over cases.",
-        SCORE,
-    ),
-    CommandEntry(
-        "tune",
-        "Compare versions of a prompt, and measure the choice on cases it did not use.",
-        STUDY,
-    ),
-    CommandEntry(
-        "ablate",
-        "Run the paper's ablations: labels x experts x context (Table 1), and the two answer "
+_PANELS = {
+    "Ask": {
+        "ask": "Answer questions from a note or a patient's record, with evidence for every line.",
+        "brief": "Summarise a patient's record for a visit on one page, each line with what it rests on.",
+        "serve": "Show runs in a browser, review answers, and ask questions about a note or a patient.",
+    },
+    "Run": {
+        "predict": "Answer every case of a file, each claim with its evidence.",
+        "show": "Show a run's cases, or one case with its answer, evidence and every agent's verdict.",
+        "report": "Write one HTML file with the answers, their evidence, confidence and errors.",
+        "export": "Write a run's answers as a submission or a table, or for another tool.",
+        "merge": "Merge the parts of one run, in the order of the case file. The parts stay as they are.",
+        "batch": "Runs by the Batch API: half the price, up to a day a stage.",
+        "cases": "Case files.",
+    },
+    "Score": {
+        "score": "Score a run or a submission by the task's official rules, next to baselines.",
+        "compare": "Compare two runs of the same cases by a paired test over cases.",
+    },
+    "Study": {
+        "tune": "Compare versions of a prompt, and measure the choice on cases it did not use.",
+        "ablate": "Run the paper's ablations: labels x experts x context (Table 1), and the two answer "
         "strategies (Table 2).",
-        STUDY,
-    ),
-    CommandEntry(
-        "evaluate",
-        "Measurements on sets of your own.",
-        STUDY,
-    ),
-    CommandEntry(
-        "fhir",
-        "FHIR records.",
-        RECORD,
-    ),
-    CommandEntry(
-        "mcp",
-        "Serve a record to a client of the Model Context Protocol: search, read, query, ask, brief.",
-        RECORD,
-    ),
-    CommandEntry(
-        "doctor",
-        "Check the installation: engine, prompts, cache, model server, metrics and optional parts.",
-        SET_UP,
-    ),
-    CommandEntry(
-        "list",
-        "List pipelines, tasks, agents, backends, prompts, metrics, formats, prices, settings, runs "
+        "evaluate": "Measurements on sets of your own.",
+    },
+    "Record": {
+        "fhir": "FHIR records.",
+        "mcp": "Serve a record to a client of the Model Context Protocol: search, read, query, ask, brief.",
+    },
+    "Set up": {
+        "doctor": "Check the installation: engine, prompts, cache, model server, metrics and optional parts.",
+        "list": "List pipelines, tasks, agents, backends, prompts, metrics, formats, prices, settings, runs "
         "or the server's models.",
-        SET_UP,
-    ),
-    CommandEntry(
-        "config",
-        "The settings in force.",
-        SET_UP,
-    ),
-    CommandEntry(
-        "cache",
-        "The cache of model replies.",
-        SET_UP,
-    ),
+        "config": "The settings in force.",
+        "cache": "The cache of model replies.",
+    },
+}
+"""The panels of `archqa --help`: name of a command → its line there."""
+
+COMMANDS = tuple(
+    CommandEntry(name, line, panel)
+    for panel, commands in _PANELS.items()
+    for name, line in commands.items()
 )
 """Every subcommand, in the order of `archqa --help`."""
 

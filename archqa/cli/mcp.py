@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from archqa import fhir
 from archqa.asking.chart import chart_destinations
@@ -54,42 +54,34 @@ _DEFAULTS = CallLimits()
 
 def command(
     record: Annotated[
-        str, typer.Option(help="The FHIR store or server whose record is served.")
+        str, Option(help="The FHIR store or server whose record is served.")
     ],
     patient: Annotated[
         str | None,
-        typer.Option(
-            help="Serve this patient only: FHIR id, identifier (MRN) or name."
-        ),
+        Option(help="Serve this patient only: FHIR id, identifier (MRN) or name."),
     ] = None,
     allow_writes: Annotated[
         bool,
-        typer.Option(
-            "--allow-writes", help="Let clients add resources, in memory alone."
-        ),
+        Option("--allow-writes", help="Let clients add resources, in memory alone."),
     ] = False,
     audit: AuditOption = None,
     http: Annotated[
         bool,
-        typer.Option(
-            "--http", help="Serve over HTTP instead of standard input and output."
-        ),
+        Option("--http", help="Serve over HTTP instead of standard input and output."),
     ] = False,
     host: Annotated[
-        str, typer.Option(help="With --http: the address; default: this machine alone.")
+        str, Option(help="With --http: the address; default: this machine alone.")
     ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="0: any free port.")
-    ] = 8585,
+    port: Annotated[int, Option(min=0, max=65535, help="0: any free port.")] = 8585,
     no_token: NoTokenOption = False,
     max_rows: Annotated[
-        int, typer.Option(min=1, help="Resources, sentences or rows of one reply.")
+        int, Option(min=1, help="Resources, sentences or rows of one reply.")
     ] = _DEFAULTS.rows,
     max_bytes: Annotated[
-        int, typer.Option(min=1024, help="Bytes of one reply.")
+        int, Option(min=1024, help="Bytes of one reply.")
     ] = _DEFAULTS.bytes,
     max_seconds: Annotated[
-        float, typer.Option(min=0.1, help="Seconds that one call may take.")
+        float, Option(min=0.1, help="Seconds that one call may take.")
     ] = _DEFAULTS.seconds,
     model: ModelOption = None,
     base_url: BaseUrlOption = None,

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from archqa.cli.console import print_json, print_line, print_notice
 from archqa.cli.options import RunJsonOption
@@ -13,19 +13,15 @@ from archqa.runs.merging import merge
 def command(
     runs: Annotated[
         list[Path],
-        typer.Argument(
-            help="The folders of the parts, in any order.", metavar="RUN..."
-        ),
+        Argument(help="The folders of the parts, in any order.", metavar="RUN..."),
     ],
     out: Annotated[
         Path | None,
-        typer.Option(help="The folder of the merged run; default: a new one in runs/."),
+        Option(help="The folder of the merged run; default: a new one in runs/."),
     ] = None,
-    data: Annotated[
-        Path | None, typer.Option(help="The case file, if it has moved.")
-    ] = None,
+    data: Annotated[Path | None, Option(help="The case file, if it has moved.")] = None,
     partial: Annotated[
-        bool, typer.Option("--partial", help="Merge although cases are missing.")
+        bool, Option("--partial", help="Merge although cases are missing.")
     ] = False,
     as_json: RunJsonOption = False,
 ) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from archqa.cli.console import print_notice
 from archqa.safety.server_urls import is_server_url
@@ -16,31 +16,31 @@ if TYPE_CHECKING:
     from archqa import fhir
     from archqa.settings import Settings
 
-RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
+RunArgument = Annotated[Path, Argument(metavar="RUN", help="A run folder.")]
 
 KeyOption = Annotated[
     Path | None,
-    typer.Option("--key", help="The key; default: the one next to the case file."),
+    Option("--key", help="The key; default: the one next to the case file."),
 ]
 
 RecordOption = Annotated[
     str | None,
-    typer.Option("--record", help="A FHIR store or server (FHIR benchmarks)."),
+    Option("--record", help="A FHIR store or server (FHIR benchmarks)."),
 ]
 
 PipelineOption = Annotated[
     str | None,
-    typer.Option("--pipeline", help="See `archqa list pipelines`."),
+    Option("--pipeline", help="See `archqa list pipelines`."),
 ]
 
 BackendOption = Annotated[
     str | None,
-    typer.Option("--backend", help="What runs the agents; see `archqa list backends`."),
+    Option("--backend", help="What runs the agents; see `archqa list backends`."),
 ]
 
 ModelOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--model",
         help="Model for every agent, e.g. gpt-4.1; its server gets record text.",
     ),
@@ -48,14 +48,12 @@ ModelOption = Annotated[
 
 BaseUrlOption = Annotated[
     str | None,
-    typer.Option(
-        "--base-url", help="An OpenAI-compatible server, which gets record text."
-    ),
+    Option("--base-url", help="An OpenAI-compatible server, which gets record text."),
 ]
 
 AllowPlainHttpOption = Annotated[
     bool | None,
-    typer.Option(
+    Option(
         "--allow-plain-http",
         help="Let record text and keys go to another machine without https.",
         show_default=False,
@@ -64,39 +62,37 @@ AllowPlainHttpOption = Annotated[
 
 JobsOption = Annotated[
     int | None,
-    typer.Option("--jobs", min=1, help="Requests in flight at once.  [default: 8]"),
+    Option("--jobs", min=1, help="Requests in flight at once.  [default: 8]"),
 ]
 
 LimitOption = Annotated[
     int | None,
-    typer.Option("--limit", min=1, help="Only the first N cases."),
+    Option("--limit", min=1, help="Only the first N cases."),
 ]
 
 MaxCostOption = Annotated[
     float | None,
-    typer.Option("--max-cost", metavar="USD", help="Stop when this much is spent."),
+    Option("--max-cost", metavar="USD", help="Stop when this much is spent."),
 ]
 
 DryRunOption = Annotated[
     bool,
-    typer.Option("--dry-run", help="Render every prompt, call no model."),
+    Option("--dry-run", help="Render every prompt, call no model."),
 ]
 
 AssignmentsOption = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Any setting; repeatable."),
+    Option("--set", metavar="KEY=VALUE", help="Any setting; repeatable."),
 ]
 
 ConfigOption = Annotated[
     Path | None,
-    typer.Option(
-        "--config", help="A TOML file of settings, which may also name servers."
-    ),
+    Option("--config", help="A TOML file of settings, which may also name servers."),
 ]
 
 NoTokenOption = Annotated[
     bool,
-    typer.Option(
+    Option(
         "--no-token",
         help="Ask for no token: every program and every user of this machine can read the record, "
         "and ask and write what the server allows. Requests of other hosts and sites stay refused. On loopback only.",
@@ -105,27 +101,27 @@ NoTokenOption = Annotated[
 
 JsonOption = Annotated[
     bool,
-    typer.Option("--json", help="Print one JSON object."),
+    Option("--json", help="Print one JSON object."),
 ]
 
 RunJsonOption = Annotated[
     bool,
-    typer.Option("--json", help="Print one JSON object about the run."),
+    Option("--json", help="Print one JSON object about the run."),
 ]
 
 AuditOption = Annotated[
     Path | None,
-    typer.Option("--audit", help="Log every write to this file."),
+    Option("--audit", help="Log every write to this file."),
 ]
 
 QuietOption = Annotated[
     bool,
-    typer.Option("--quiet", "-q", help="Nothing but errors on stderr."),
+    Option("--quiet", "-q", help="Nothing but errors on stderr."),
 ]
 
 VerboseOption = Annotated[
     bool,
-    typer.Option(
+    Option(
         "--verbose",
         "-v",
         help="Log every model request, FHIR request and case on stderr; never record text.",

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from archqa.cli.console import (
     configure_logging,
@@ -55,12 +56,12 @@ from archqa.runs.stage_usage import stage_usage
 def command(
     cases: Annotated[
         str,
-        typer.Argument(
+        Argument(
             help="Cases (ArchEHR-QA XML, JSON or JSON Lines), - for standard input, or mini."
         ),
     ],
     task: Annotated[
-        str | None, typer.Option(help="The task, where its content does not tell.")
+        str | None, Option(help="The task, where its content does not tell.")
     ] = None,
     record: RecordOption = None,
     pipeline: PipelineOption = None,
@@ -70,62 +71,58 @@ def command(
     allow_plain_http: AllowPlainHttpOption = None,
     out_dir: Annotated[
         Path | None,
-        typer.Option(
-            "--out", help="The run folder itself; default: a new one in runs/."
-        ),
+        Option("--out", help="The run folder itself; default: a new one in runs/."),
     ] = None,
     jobs: JobsOption = None,
     limit: LimitOption = None,
     case: Annotated[
-        list[str] | None, typer.Option(help="Only this case; repeatable.")
+        list[str] | None, Option(help="Only this case; repeatable.")
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Continue a run that stopped.")
+        bool, Option("--resume", help="Continue a run that stopped.")
     ] = False,
     shard: Annotated[
-        str | None, typer.Option(metavar="K/N", help="Only part K of N of the cases.")
+        str | None, Option(metavar="K/N", help="Only part K of N of the cases.")
     ] = None,
     runner: Annotated[
-        str | None, typer.Option(help="local, or ray: a cluster.  [default: local]")
+        str | None, Option(help="local, or ray: a cluster.  [default: local]")
     ] = None,
     ray_address: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="ADDR", help="The cluster's head, or auto; default: a new one here."
         ),
     ] = None,
     max_cost: MaxCostOption = None,
     dry_run: DryRunOption = False,
     yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Do not ask before spending.")
+        bool, Option("--yes", "-y", help="Do not ask before spending.")
     ] = False,
     assign: AssignmentsOption = None,
     key: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             help="The key with the answers that subtask 4 links; only their text is read."
         ),
     ] = None,
     functions: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             help="MedAgentBench's own function file (funcs_v1.json), for its baseline."
         ),
     ] = None,
     operating_point: Annotated[
         str | None,
-        typer.Option(help="What the embedded engine favours: f1, precision or recall."),
+        Option(help="What the embedded engine favours: f1, precision or recall."),
     ] = None,
     config: ConfigOption = None,
     as_json: RunJsonOption = False,
     quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Errors and the run folder only.")
+        bool, Option("--quiet", "-q", help="Errors and the run folder only.")
     ] = False,
     confirm: Annotated[
         bool,
-        typer.Option(
-            "--confirm", help="Ask before each write to a record (MedAgentBench)."
-        ),
+        Option("--confirm", help="Ask before each write to a record (MedAgentBench)."),
     ] = False,
     verbose: VerboseOption = False,
 ) -> None:

@@ -181,7 +181,7 @@ def _format_seconds(seconds: float | None) -> str:
 
 
 def print_cost_estimate(
-    estimate: CostEstimate, *, as_json: bool, max_cost: float | None = None
+    estimate: CostEstimate, *, as_json: bool, max_cost: float | None
 ) -> None:
     """Print the whole estimate on stdout."""
     if as_json:
@@ -190,7 +190,7 @@ def print_cost_estimate(
         _print_estimate(console, estimate, max_cost)
 
 
-def confirm_cost(estimate: CostEstimate, max_cost: float | None = None) -> None:
+def confirm_cost(estimate: CostEstimate, max_cost: float | None) -> None:
     """Print the estimate on stderr and, at a terminal, ask whether to go on.
 
     Raises `CallerError` if the answer is no, `KeyboardInterrupt` for Ctrl-C and the end of the input.

@@ -4,8 +4,8 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Literal, cast, get_args
 
-import typer
 from rich.table import Table
+from typer import Argument, Option
 
 from archqa import tasks
 from archqa.cli.console import console, number_table, print_json, print_notice
@@ -61,77 +61,71 @@ _BREAKDOWN_COLUMNS = (
 def command(
     target: Annotated[
         Path,
-        typer.Argument(
-            metavar="RUN_OR_FILE", help="A run folder, or a submission.json."
-        ),
+        Argument(metavar="RUN_OR_FILE", help="A run folder, or a submission.json."),
     ],
     key: KeyOption = None,
     data: Annotated[
-        Path | None, typer.Option(help="The case file that a bare submission answers.")
+        Path | None, Option(help="The case file that a bare submission answers.")
     ] = None,
     task: Annotated[
-        str | None, typer.Option(help="The task, where the rows do not show it.")
+        str | None, Option(help="The task, where the rows do not show it.")
     ] = None,
     case_ids: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="IDS", help='Only these cases of the key, e.g. "121-167 5 7-9".'
         ),
     ] = None,
     all_cases: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--all-cases", help="Count cases that a partial run lacks as unanswered."
         ),
     ] = False,
     record: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="STORE_OR_URL",
             help="The FHIR record to grade MedAgentBench against.",
         ),
     ] = None,
     fhir_base: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="URL",
             help="MedAgentBench: the base URL that the agents were told, "
             "if not http://localhost:8080/fhir/.",
         ),
     ] = None,
     grading: Annotated[
-        str, typer.Option(help="MedAgentBench: official, clinical or both.")
+        str, Option(help="MedAgentBench: official, clinical or both.")
     ] = "both",
     second_key: Annotated[
         Path | None,
-        typer.Option(help="A second annotator's key, to compare the score with."),
+        Option(help="A second annotator's key, to compare the score with."),
     ] = None,
     metric: Annotated[
         list[str] | None,
-        typer.Option(
-            help='Only this metric, e.g. "bleu" or "rouge(variant=L)"; repeatable.'
-        ),
+        Option(help='Only this metric, e.g. "bleu" or "rouge(variant=L)"; repeatable.'),
     ] = None,
     reference_order: Annotated[
-        str, typer.Option(help="note, or hash:SEED as the official script orders.")
+        str, Option(help="note, or hash:SEED as the official script orders.")
     ] = "note",
     bootstrap: Annotated[
-        int, typer.Option(min=0, help="Resamples for the 95 % intervals.")
+        int, Option(min=0, help="Resamples for the 95 % intervals.")
     ] = 1000,
-    seed: Annotated[int, typer.Option(help="Of the resampling.")] = 12345,
+    seed: Annotated[int, Option(help="Of the resampling.")] = 12345,
     quickumls: Annotated[
-        Path | None, typer.Option(help="A QuickUMLS index (MEDCON).")
+        Path | None, Option(help="A QuickUMLS index (MEDCON).")
     ] = None,
-    alignscore: Annotated[
-        Path | None, typer.Option(help="AlignScore-base.ckpt.")
-    ] = None,
+    alignscore: Annotated[Path | None, Option(help="AlignScore-base.ckpt.")] = None,
     bertscore_model: Annotated[
         str | None,
-        typer.Option(help="An encoder's folder, where the hub cannot be reached."),
+        Option(help="An encoder's folder, where the hub cannot be reached."),
     ] = None,
     judge_model: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="NAME",
             help="The model that judges FHIR-AgentBench answers no rule can, "
             "or whether what ArchEHR-QA lines cite carries them.",
@@ -139,29 +133,29 @@ def command(
     ] = None,
     judge_votes: Annotated[
         int,
-        typer.Option(
+        Option(
             min=1, metavar="N", help="How often the judge is asked about each answer."
         ),
     ] = 1,
     base_url: Annotated[
-        str | None, typer.Option(help="The judge's OpenAI-compatible server.")
+        str | None, Option(help="The judge's OpenAI-compatible server.")
     ] = None,
     allow_plain_http: AllowPlainHttpOption = None,
     config: Annotated[
-        Path | None, typer.Option(help="A TOML file of settings, for the judge.")
+        Path | None, Option(help="A TOML file of settings, for the judge.")
     ] = None,
     official_json: Annotated[
-        Path | None, typer.Option(help="Also write the organisers' own file here.")
+        Path | None, Option(help="Also write the organisers' own file here.")
     ] = None,
     strict: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--strict",
             help="ArchEHR-QA: refuse (exit code 3) what the organisers' script refuses.",
         ),
     ] = False,
     per_case: Annotated[
-        bool, typer.Option("--per-case", help="Also each case's score, worst first.")
+        bool, Option("--per-case", help="Also each case's score, worst first.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:

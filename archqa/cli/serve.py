@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from archqa.cli.console import (
     NO_TOKEN_WARNING,
@@ -36,33 +36,29 @@ from archqa.safety.server_urls import is_loopback, is_server_url
 def command(
     runs: Annotated[
         list[Path] | None,
-        typer.Argument(
-            metavar="[RUNS]", help="Folders of runs, or runs.  [default: runs]"
-        ),
+        Argument(metavar="[RUNS]", help="Folders of runs, or runs.  [default: runs]"),
     ] = None,
     host: Annotated[
-        str, typer.Option(help="The address to listen on; default: this machine alone.")
+        str, Option(help="The address to listen on; default: this machine alone.")
     ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="0: any free port.")
-    ] = 8484,
+    port: Annotated[int, Option(min=0, max=65535, help="0: any free port.")] = 8484,
     record: Annotated[
         str | None,
-        typer.Option(help="A FHIR store or server whose patients may be asked about."),
+        Option(help="A FHIR store or server whose patients may be asked about."),
     ] = None,
     key: Annotated[
         Path | None,
-        typer.Option(help="The key; default: the one next to each case file."),
+        Option(help="The key; default: the one next to each case file."),
     ] = None,
     annotations: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             help="The folder for reviews.  [default: annotations/ next to the runs]"
         ),
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(help="The model that answers; default: the embedded engine."),
+        Option(help="The model that answers; default: the embedded engine."),
     ] = None,
     base_url: BaseUrlOption = None,
     allow_plain_http: AllowPlainHttpOption = None,

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from rich.table import Table
 from rich.text import Text
+from typer import Argument, Option
 
 from archqa.cli.console import console, format_dollars
 from archqa.cli.options import RunArgument
@@ -36,15 +36,15 @@ _LONG_FIELDS = frozenset({"trace", "history", "rows", "agent_fhir_resources"})
 
 def command(
     run: RunArgument,
-    case: Annotated[str | None, typer.Argument(help="A case of it.")] = None,
+    case: Annotated[str | None, Argument(help="A case of it.")] = None,
     key: Annotated[
-        Path | None, typer.Option(help="A key, to mark correct and missed sentences.")
+        Path | None, Option(help="A key, to mark correct and missed sentences.")
     ] = None,
     rationales: Annotated[
-        bool, typer.Option("--rationales", help="Print each agent's reasons too.")
+        bool, Option("--rationales", help="Print each agent's reasons too.")
     ] = False,
     svg: Annotated[
-        Path | None, typer.Option(help="Also save the output as a picture.")
+        Path | None, Option(help="Also save the output as a picture.")
     ] = None,
 ) -> None:
     """Show a run's cases, or one case with its answer, evidence and every agent's verdict.

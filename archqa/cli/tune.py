@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from archqa.cli.console import (
     configure_logging,
@@ -32,21 +32,19 @@ from archqa.runs.destinations import Announcer
 
 
 def command(
-    cases: Annotated[str, typer.Argument(help="A case file with a key, or mini.")],
-    agent: Annotated[str, typer.Option(help="The agent whose prompts are compared.")],
+    cases: Annotated[str, Argument(help="A case file with a key, or mini.")],
+    agent: Annotated[str, Option(help="The agent whose prompts are compared.")],
     prompts: Annotated[
-        str, typer.Option(metavar="NAMES", help="Versions, separated by commas.")
+        str, Option(metavar="NAMES", help="Versions, separated by commas.")
     ],
     key: KeyOption = None,
-    pipeline: Annotated[
-        str, typer.Option(help="See `archqa list pipelines`.")
-    ] = "dmis",
+    pipeline: Annotated[str, Option(help="See `archqa list pipelines`.")] = "dmis",
     model: ModelOption = None,
     base_url: BaseUrlOption = None,
     allow_plain_http: AllowPlainHttpOption = None,
     out_dir: Annotated[
         Path | None,
-        typer.Option("--out", help="The folder for one run folder a version."),
+        Option("--out", help="The folder for one run folder a version."),
     ] = None,
     jobs: JobsOption = None,
     limit: LimitOption = None,

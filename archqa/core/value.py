@@ -5,6 +5,9 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict
 
+JsonObject = dict[str, Any]
+"""An object as `json.loads` returns it."""
+
 
 class FrozenModel(BaseModel):
     """A frozen value with a JSON schema."""
@@ -19,3 +22,9 @@ class FrozenModel(BaseModel):
         if update:
             fields.update(update)
         return type(self)(**fields)
+
+
+class DescribedModel(FrozenModel):
+    """A value whose fields are described by the docstrings below them."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)

@@ -28,7 +28,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError, field_validator
 from archqa.asking.answer import Answer, Evidence, Status
 from archqa.asking.many import AnsweredRow, AskedRow, OnRow, answer_rows
 from archqa.asking.question import AskOptions
-from archqa.core.value import FrozenModel
+from archqa.core.value import FrozenModel, JsonObject
 from archqa.errors import CallerError, InputError
 from archqa.safety.files import storage_errors
 from scoring.asking import NoteScore, RecordScore, asking_metrics, score_asking
@@ -284,7 +284,7 @@ class Evaluation(NamedTuple):
     questions: int
     failed: int
     by_kind: dict[str, dict[str, float]]
-    rows: list[dict[str, Any]]
+    rows: list[JsonObject]
 
 
 def evaluate_asking(
@@ -453,10 +453,10 @@ def _matches(pattern: str, text: str) -> bool:
 
 def _row(
     question: NoteQuestion | RecordQuestion, result: AnsweredRow, score: Score
-) -> dict[str, Any]:
+) -> JsonObject:
     """Return one question for error analysis: what was asked, what is right, what was answered."""
     if isinstance(question, NoteQuestion):
-        about: dict[str, Any] = {"file": question.file, "question": question.question}
+        about: JsonObject = {"file": question.file, "question": question.question}
         about["quotes"] = [
             [question.note[start:end] for start, end in group]
             for group in question.groups

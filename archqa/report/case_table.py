@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from archqa.core.case import Case
 from archqa.core.question import ClinicalTask, Item
+from archqa.core.value import JsonObject
 from archqa.report.page import shorten, strip_bidi
 from archqa.report.report_data import ReportData
 from archqa.runs.record import CaseStatus
@@ -77,20 +78,20 @@ class CaseRow(NamedTuple):
         return "reviewed" if self.reviewed_by else "unreviewed"
 
     @property
-    def values(self) -> dict[str, Any]:
+    def values(self) -> JsonObject:
         """What rows of a page are sorted and filtered by, besides their text."""
         return filled_fields(self, _FILTERED_OR_SORTED)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         """The row as the page's script reads it."""
         return {**self._asdict(), "index": self.case_index, "review": self.review}
 
 
 def case_rows(
     data: ReportData,
-    review_mark: Callable[[str], ReviewMark] | None = None,
+    review_mark: Callable[[str], ReviewMark] | None,
     *,
-    text: bool = True,
+    text: bool,
 ) -> tuple[CaseRow, ...]:
     """Return a row for each case, the worst first; `review_mark` says who has reviewed a case.
 
@@ -137,9 +138,7 @@ def _worst_first(row: CaseRow) -> tuple[float, bool, int]:
     return worth, not failed, row.case_index
 
 
-def table_columns(
-    rows: Iterable[CaseRow], *, reviews: bool = False
-) -> tuple[TableColumn, ...]:
+def table_columns(rows: Iterable[CaseRow], *, reviews: bool) -> tuple[TableColumn, ...]:
     """Return the columns that have something to show: without a model, there are no tokens."""
     keys = set(_FULL_COLUMNS)
     if reviews:
@@ -153,7 +152,7 @@ def table_columns(
     return tuple(column for column in _COLUMNS if column.key in keys)
 
 
-def filled_fields(row: Any, names: Sequence[str]) -> dict[str, Any]:
+def filled_fields(row: Any, names: Sequence[str]) -> JsonObject:
     """Return fields of a row by name, without those that are empty or unknown."""
     fields = {}
     for name in names:

@@ -1,11 +1,9 @@
 """The views of what was asked of a FHIR record: a question with its rows and timeline, or a task."""
 
-import ast
 import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -15,6 +13,7 @@ from archqa.report.page import MARK_SYMBOLS, shorten
 from archqa.runs.record import CaseRecord
 from archqa.tasks.fhir_agentbench.task import FhirQuestion, RecordResult
 from archqa.tasks.medagentbench.task import ConversationResult
+from scoring.fhir_answers import parse_literal
 
 WIDTH, HEIGHT = 640, 180
 _MAX_PANELS = 4
@@ -193,9 +192,6 @@ _GRADERS = {
     "clinical_success_rate": "clinical grader",
 }
 
-_ROW_BREAK = re.compile(r"\][^\S\n]*+\n\s*+\[")
-_MISSING = re.compile(r"\b(?:nan|null)\b")
-
 
 class Reference(NamedTuple):
     """A resource that was cited, or should have been."""
@@ -343,28 +339,14 @@ def answer_text(answer: str) -> str:
     `["a", "b"]` becomes `a, b`, and `[["a", 1], ["b", 2]]` becomes `a, 1; b, 2`. Any other text is
     returned as it is.
     """
-    values = _parse_list(answer)
-    if values is None:
+    values = parse_literal(answer) if answer.lstrip().startswith("[") else None
+    if not isinstance(values, list):
         return answer
     if all(isinstance(value, list) and len(value) == 1 for value in values):
         values = [value[0] for value in values]
     if any(isinstance(value, list) for value in values):
         return "; ".join(map(_list_text, values))
     return _list_text(values)
-
-
-def _parse_list(answer: str) -> list[Any] | None:
-    """Return the list; a printed numpy array has line breaks for commas, and nan for no value."""
-    if not answer.lstrip().startswith("["):
-        return None
-    with_commas = _ROW_BREAK.sub("],[", answer).replace("\n", ",")
-    printed = _MISSING.sub("None", with_commas)
-    readings = ((json.loads, answer), (ast.literal_eval, printed))
-    for read, text in readings:
-        with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
-            values = read(text)
-            return values if isinstance(values, list) else None
-    return None
 
 
 def _list_text(values: Any) -> str:

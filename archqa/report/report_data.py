@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from archqa import tasks
 from archqa.core.key import CaseKey
 from archqa.core.result import reference_names
+from archqa.core.value import JsonObject
 from archqa.errors import ArchqaError, InputError
 from archqa.evaluation.scoring import ScoreReport, ScoreSettings, score
 from archqa.runs.record import RunStatus
@@ -65,11 +66,11 @@ class ReportData(NamedTuple):
     """
 
     run: Run
-    scores: dict[str, Any] | None
+    scores: JsonObject | None
     per_case: dict[str, dict[str, float]]
     keys: dict[str, CaseKey]
     gold_questions: dict[str, FhirQuestion]
-    faults: dict[str, dict[str, Any]]
+    faults: dict[str, JsonObject]
     unscored_reason: str = ""
     summaries: Mapping[str, CaseSummary] = MappingProxyType({})
 
@@ -113,7 +114,6 @@ def earliest_metric(available: set[str]) -> str:
 _Finite = Annotated[float, Field(allow_inf_nan=False)]
 _Interval = tuple[float | None, float | None] | list[float | None]
 _Numbers = dict[str, float]
-_JsonObject = dict[str, Any]
 _Breakdown = dict[str, dict[str, float | None]]
 
 
@@ -137,7 +137,7 @@ class _StoredScores(BaseModel):
     missing: dict[str, str] = {}
     warnings: list[str] = []
     baselines: dict[str, _Numbers] = {}
-    faults: dict[str, _JsonObject] | None = None
+    faults: dict[str, JsonObject] | None = None
     key: _StoredKey | None = None
 
 
@@ -301,7 +301,7 @@ def _summarise(record: Mapping[str, Any]) -> CaseSummary:
     )
 
 
-def _stored_scores(run: Run) -> dict[str, Any] | None:
+def _stored_scores(run: Run) -> JsonObject | None:
     """Return the content of `scores.json`; None without one. Raises `InputError` if damaged."""
     path = run.path / "scores.json"
     if not path.exists():
@@ -343,7 +343,7 @@ def _score(
 
 
 def _are_current(
-    scores: dict[str, Any] | None,
+    scores: JsonObject | None,
     report: ScoreReport | None,
     ended: int,
 ) -> bool:

@@ -71,7 +71,7 @@ def run_state(
     rows: Sequence[CaseRow],
     summaries: Mapping[str, CaseSummary],
     *,
-    text: bool = True,
+    text: bool,
 ) -> RunState:
     """Return how a run stands. Without `text`, remarks on cases are counted, not quoted."""
     counts: Counter[str] = Counter()

@@ -162,8 +162,8 @@ def case_trace(
     run: Run,
     case_id: str,
     *,
-    text: bool = True,
-    tables: bool = True,
+    text: bool,
+    tables: bool,
 ) -> Trace:
     """Return the tree of a case for a report: without prompts, replies shortened.
 

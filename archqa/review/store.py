@@ -17,11 +17,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from archqa import tasks
 from archqa.core.case import Case
 from archqa.core.question import Item
+from archqa.core.value import JsonObject
 from archqa.errors import CallerError, InputError, StorageError
 from archqa.review.changes import SaveOutcome, SubmittedReview, plan_save, plan_undo
 from archqa.review.event import (
@@ -77,7 +78,7 @@ def write_key(reviews: CaseSetReviews, path: Path) -> WrittenKey | None:
     return WrittenKey(path, len(rows), sentence_count, disagreement_count)
 
 
-def _key_row(case: CaseReviews) -> dict[str, Any]:
+def _key_row(case: CaseReviews) -> JsonObject:
     answers = []
     sources: list[ReviewEvent] = []
     for field, _ in case.fields:
@@ -86,7 +87,7 @@ def _key_row(case: CaseReviews) -> dict[str, Any]:
         if sentence_id and decision:
             answers.append({"sentence_id": sentence_id, "relevance": decision.value})
             sources += [*case.events_by_reviewer(field).values(), decision]
-    row: dict[str, Any] = {"case_id": case.case_id, "answers": answers}
+    row: JsonObject = {"case_id": case.case_id, "answers": answers}
     better_answer = case.decision("better_answer")
     if better_answer:
         row["clinician_answer"] = better_answer.value
@@ -99,7 +100,7 @@ def _key_row(case: CaseReviews) -> dict[str, Any]:
     return row
 
 
-def _provenance(sources: Sequence[ReviewEvent], disagreements: int) -> dict[str, Any]:
+def _provenance(sources: Sequence[ReviewEvent], disagreements: int) -> JsonObject:
     """Who said what the row holds, when, and which runs' answers they had seen."""
     reviewers, runs, versions = set(), set(), set()
     is_blind = True

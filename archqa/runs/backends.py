@@ -113,7 +113,8 @@ class Backends:
     passes; `record` is one that the caller has opened, and closes. `announce` is called before the
     first request, `on_remark` when something that a run can do without has failed; `remarks` has
     all such sentences. Raises `CallerError` where the settings do not fit the pipeline,
-    `AuthenticationFailed` without a key: both before anything is written.
+    `AuthenticationFailed` without a key: both before anything is written. `shards` are the record's,
+    where it has several.
     """
 
     def __init__(
@@ -157,7 +158,7 @@ class Backends:
             self._engine = Engine.load()
         self._record = record
         self._opened_record: Record | None = None
-        self._shards: ShardedStore | None = None
+        self.shards: ShardedStore | None = None
         if record is None:
             self._open_record()
         # Set up all models now, to report a missing key or bad URL before writing anything.
@@ -215,9 +216,7 @@ class Backends:
             backends, record_step, record, audit=self.audit, confirm=self.confirm
         )
 
-    def dry_run_context(
-        self, calls: list[DryRunCall], case: Item | None = None
-    ) -> RunContext:
+    def dry_run_context(self, calls: list[DryRunCall], case: Item | None) -> RunContext:
         """Return a run context that sends no request.
 
         The calls that a run would make are appended to `calls`.
@@ -260,7 +259,7 @@ class Backends:
                 await closing
         for server_model in self._server_models:
             await server_model.close()
-        for opened in (self._opened_record, self._shards):
+        for opened in (self._opened_record, self.shards):
             if opened is not None:
                 opened.close()
         if self._cache is not None:
@@ -270,11 +269,6 @@ class Backends:
     def uses_models(self) -> bool:
         """Whether a model, or a backend that is not archqa's, runs any agent."""
         return bool(self._model_agents or self._custom)
-
-    @property
-    def shards(self) -> "ShardedStore | None":
-        """The record's shards, where it has several."""
-        return self._shards
 
     def _add_remark(self, remark: str) -> None:
         self.remarks.append(remark)
@@ -322,23 +316,23 @@ class Backends:
                 allow_plain_http=settings.allow_plain_http,
             )
             return
-        self._shards = ShardedStore.open(settings.record, pipeline.fhir_profile)
+        self.shards = ShardedStore.open(settings.record, pipeline.fhir_profile)
         if settings.runner == "local":
-            self._shards.check_all_local()  # On a cluster the shards may be on several machines.
+            self.shards.check_all_local()  # On a cluster the shards may be on several machines.
 
     def _record_of(self, case: Item | None) -> "Record | None":
         """Return the whole record, or the shard of the case's patient.
 
         Raises `CallerError` if the case names no patient.
         """
-        if self._shards is None:
+        if self.shards is None:
             return self._record
         if self._pipeline.reads_notes:
             return None
         if isinstance(case, RecordQuestion) and case.patient_fhir_id:
-            return self._shards.of(case.patient_fhir_id)
+            return self.shards.of(case.patient_fhir_id)
         raise CallerError(
-            f"{self._shards.folder} is a record in shards, "
+            f"{self.shards.folder} is a record in shards, "
             "which only questions that name a patient can be asked of.\n"
             "Name the whole store with --record."
         )

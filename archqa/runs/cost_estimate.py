@@ -8,12 +8,13 @@ charge less for them. Requests of several runs over one cache are paid once.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from archqa.agents.conversation import ConversationTurns, Turns, conversation_turns
 from archqa.agents.dry_run_backend import DryRunCall
 from archqa.core.id_lists import list_ids
 from archqa.core.question import Item
+from archqa.core.value import JsonObject
 from archqa.errors import CaseFailed
 from archqa.llm.model import CHARACTERS_PER_TOKEN, Request
 from archqa.llm.prices import Price
@@ -54,7 +55,7 @@ class Amount(NamedTuple):
             )
         return total
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         """The numbers by name."""
         values = self._asdict()
         values["shared_prompt_tokens"] = values.pop("shared_tokens")
@@ -68,7 +69,7 @@ class AmountRange(NamedTuple):
     expected: Amount
     high: Amount
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         """The expected numbers by name, and `low`, `expected` and `high` with all of theirs."""
         ranges = {name: amount.as_json() for name, amount in self._asdict().items()}
         return self.expected.as_json() | ranges
@@ -87,7 +88,7 @@ class AgentCost(NamedTuple):
     turns: ConversationTurns | None
     price: Price | None
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         """The row as JSON values; its own numbers are the expected ones."""
         turns = None
         if self.turns:
@@ -179,7 +180,7 @@ class CostEstimate(NamedTuple):
             )
         return tuple(dict.fromkeys(remarks))
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         """The object that `archqa predict --dry-run --json` prints."""
         return {
             "cases": self.cases,

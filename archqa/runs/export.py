@@ -10,7 +10,6 @@ from archqa import tasks
 from archqa.core.case import Case
 from archqa.core.near_misses import unknown_name
 from archqa.core.question import Item, RecordQuestion, question_of
-from archqa.core.value import FrozenModel
 from archqa.errors import CallerError
 from archqa.fhir.views.answer_bundle import (
     AnsweredLine,
@@ -96,50 +95,11 @@ def _write_csv(run: Run, _scores: CaseScores) -> str:
     return str(run.to_pandas().map(formula_free).to_csv(index=False))
 
 
-class RowLine(FrozenModel):
-    """One line of an answer, and the ids it cites."""
-
-    text: str
-    citations: tuple[str, ...]
-
-
-class RowEvidence(FrozenModel):
-    """A sentence or resource that the answer cites; no text where the run did not keep it."""
-
-    id: str
-    text: str | None
-
-
-class CaseRow(FrozenModel):
-    """One case: what was asked, and all that the answer rests on.
-
-    Every row has the same keys, so that a column has one type.
-    """
-
-    id: str
-    task: str
-    pipeline: str
-    models: tuple[str, ...]
-    question: str
-    patient: str | None
-    status: str
-    answer: str | None
-    lines: tuple[RowLine, ...]
-    citations: tuple[str, ...]
-    evidence: tuple[RowEvidence, ...]
-    error: str
-    calls: int
-    prompt_tokens: int
-    completion_tokens: int
-    cost_usd: float | None
-    seconds: float
-    scores: dict[str, float | None] | None
-
-
 def _write_rows(run: Run, scores: CaseScores) -> str:
     """Return the cases that ended as JSON Lines, in the order of the case file.
 
-    `datasets.load_dataset("json")` and pandas read them.
+    `datasets.load_dataset("json")` and pandas read them: every row has the same keys, so that a
+    column has one type. A text of the evidence is null where the run did not keep it.
     """
     metrics = sorted({name for of_case in scores.values() for name in of_case})
     text = ""
@@ -162,29 +122,29 @@ def _write_rows(run: Run, scores: CaseScores) -> str:
         if record.submitted_text is not None:
             answer = "\n".join(line.text for line in lines)
         of_case = scores.get(item.id, {})
-        row = CaseRow(
-            id=record.id,
-            task=run.manifest.task,
-            pipeline=run.manifest.pipeline,
-            models=run.manifest.answered_by,
-            question=question_of(item),
-            patient=_patient_of(item),
-            status=record.status.value,
-            answer=answer,
-            lines=lines,
-            citations=citations,
-            evidence=tuple(
-                RowEvidence(id=cited, text=texts.get(cited)) for cited in citations
-            ),
-            error=record.error,
-            calls=record.usage.calls,
-            prompt_tokens=record.usage.prompt_tokens,
-            completion_tokens=record.usage.completion_tokens,
-            cost_usd=record.usage.cost_usd,
-            seconds=record.seconds,
-            scores={name: of_case.get(name) for name in metrics} or None,
-        )
-        text += json.dumps(row.model_dump(mode="json"), ensure_ascii=False) + "\n"
+        row = {
+            "id": record.id,
+            "task": run.manifest.task,
+            "pipeline": run.manifest.pipeline,
+            "models": run.manifest.answered_by,
+            "question": question_of(item),
+            "patient": _patient_of(item),
+            "status": record.status.value,
+            "answer": answer,
+            "lines": [line._asdict() for line in lines],
+            "citations": citations,
+            "evidence": [
+                {"id": cited, "text": texts.get(cited)} for cited in citations
+            ],
+            "error": record.error,
+            "calls": record.usage.calls,
+            "prompt_tokens": record.usage.prompt_tokens,
+            "completion_tokens": record.usage.completion_tokens,
+            "cost_usd": record.usage.cost_usd,
+            "seconds": record.seconds,
+            "scores": {name: of_case.get(name) for name in metrics} or None,
+        }
+        text += json.dumps(row, ensure_ascii=False) + "\n"
     return text
 
 
@@ -206,13 +166,10 @@ def _write_bundle(run: Run, _scores: CaseScores) -> str:
         record = run.get_record(item.id)
         if record is None or record.status is CaseStatus.FAILED:
             continue  # It has no answer.
-        lines = [
-            AnsweredLine(line.text, line.citations) for line in _answer_lines(record)
-        ]
         question = AnsweredQuestion(
             question=question_of(item),
             status=record.status.value,
-            lines=tuple(lines),
+            lines=_answer_lines(record),
             at=at,
             version=manifest.versions.get("archqa", ""),
             message=record.error,
@@ -232,15 +189,13 @@ def _patient_of(item: Item) -> str | None:
     return None
 
 
-def _answer_lines(record: CaseRecord) -> tuple[RowLine, ...]:
+def _answer_lines(record: CaseRecord) -> tuple[AnsweredLine, ...]:
     """Return the lines of an answer; an answer of a record is one line with all it cites."""
     if record.answer is not None:
         claims = record.answer.claims
-        return tuple(
-            RowLine(text=claim.text, citations=claim.citations) for claim in claims
-        )
+        return tuple(AnsweredLine(claim.text, claim.citations) for claim in claims)
     text = record.submitted_text
-    return (RowLine(text=text, citations=record.evidence_ids),) if text else ()
+    return (AnsweredLine(text, record.evidence_ids),) if text else ()
 
 
 _FORMATS_OF_ANY_RUN: dict[str, Callable[[Run, CaseScores], str]] = {

@@ -248,7 +248,7 @@ class RunFolder:
 class Records(Mapping[str, CaseRecord]):
     """The lines of `cases.jsonl` by case id. Only their offsets are kept in memory."""
 
-    def __init__(self, path: Path, result_type: type[TaskResult] | None = None) -> None:
+    def __init__(self, path: Path, result_type: type[TaskResult] | None) -> None:
         self._path = path
         self._context = {"result_type": result_type}
         self._offsets: dict[str, int] = {}

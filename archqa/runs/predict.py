@@ -129,13 +129,13 @@ def run_plan(
     plan: Plan,
     out: Path | None,
     *,
-    resume: bool = False,
+    resume: bool,
     custom: CustomBackend | None = None,
     scripted: Model | None = None,
-    on_start: OnStart = _ignore,
-    on_case: OnCase = _ignore,
-    confirm: ConfirmWrite | None = None,
-    announce: Announce | None = None,
+    on_start: OnStart,
+    on_case: OnCase,
+    confirm: ConfirmWrite | None,
+    announce: Announce | None,
     budget: BudgetProtocol | None = None,
 ) -> Run:
     """Run the cases of a plan and return the run. Arguments and errors are those of `predict`."""

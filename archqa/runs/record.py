@@ -12,7 +12,7 @@ from archqa.core.answer import CitedAnswer
 from archqa.core.judgement import Judgement, mean_probabilities
 from archqa.core.result import TaskResult
 from archqa.core.usage import Usage
-from archqa.core.value import FrozenModel
+from archqa.core.value import FrozenModel, JsonObject
 from archqa.safety.server_urls import without_secrets
 
 SCHEMA_VERSION = 1
@@ -100,7 +100,7 @@ class RunManifest(FrozenModel):
         return _without_secrets(value)
 
     @field_serializer("backends")
-    def _backends_to_json(self, backends: dict[str, AgentBackend]) -> dict[str, Any]:
+    def _backends_to_json(self, backends: dict[str, AgentBackend]) -> JsonObject:
         return {
             agent: backend.model_dump(exclude_none=True)
             for agent, backend in backends.items()
@@ -171,7 +171,7 @@ class CaseRecord(FrozenModel):
         return result_type.from_json(value)
 
     @field_serializer("result")
-    def _result_to_json(self, result: TaskResult | None) -> dict[str, Any]:
+    def _result_to_json(self, result: TaskResult | None) -> JsonObject:
         return result.to_json() if result else {}
 
     @property

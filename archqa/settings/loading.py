@@ -102,7 +102,7 @@ def load_settings(
     return settings
 
 
-def settings_files(config: Path | None = None) -> list[SettingsFile]:
+def settings_files(config: Path | None) -> list[SettingsFile]:
     """Read the files that settings come from; later ones take precedence.
 
     That is `config` alone, else the harmless settings of `archqa.toml` in the current folder and

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, Union
 
 from archqa.core.near_misses import did_you_mean
 from archqa.core.question import Item
-from archqa.core.value import FrozenModel
+from archqa.core.value import FrozenModel, JsonObject
 from archqa.errors import CallerError, quoted
 from archqa.tasks.files.mistakes import are_texts
 from archqa.tasks.files.source import Source
@@ -66,7 +66,7 @@ def _is_frame(source: object) -> TypeGuard["pandas.DataFrame"]:
     return type(source).__name__ == "DataFrame" and hasattr(source, "to_dict")
 
 
-def _row_of(entry: object) -> dict[str, Any]:
+def _row_of(entry: object) -> JsonObject:
     """Return one entry of a list. Raises `CallerError` for what is none; it is not quoted."""
     if isinstance(entry, FrozenModel) and isinstance(entry, Item):
         entry = entry.model_dump(mode="json")
@@ -75,7 +75,7 @@ def _row_of(entry: object) -> dict[str, Any]:
             f"An entry of the list is of type {type(entry).__name__}; it should be a Case or a "
             "dict.\nTo read a file, give its path."
         )
-    row: dict[str, Any] = _plain(entry)
+    row: JsonObject = _plain(entry)
     return row
 
 
@@ -134,7 +134,7 @@ def _check_columns(columns: Collection[str], task: Task) -> None:
         raise CallerError("\n".join([head, *mistakes, advice]))
 
 
-def _in_full(row: Mapping[str, Any], task: Task, label: str) -> dict[str, Any]:
+def _in_full(row: Mapping[str, Any], task: Task, label: str) -> JsonObject:
     """Return the row under the names of the task's case file, with an id.
 
     Sentences that are mere texts get ids from 1.

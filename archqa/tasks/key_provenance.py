@@ -111,7 +111,7 @@ class KeyProvenance(NamedTuple):
 
 
 def key_provenance(
-    path: Path, sha256: str, scored: ScoredKeys, run_folders: Sequence[Path] = ()
+    path: Path, sha256: str, scored: ScoredKeys, run_folders: Sequence[Path]
 ) -> KeyProvenance:
     """What a key is to the runs that are scored against it; cases without labels do not count."""
     file = KeyProvenance(str(path), sha256)

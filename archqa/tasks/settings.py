@@ -16,11 +16,11 @@ from typing import Any
 from pydantic import Field, create_model
 
 from archqa import plug_ins
-from archqa.core.value import FrozenModel
+from archqa.core.value import DescribedModel, FrozenModel
 from archqa.tasks import registry
 
 
-class PipelineSettings(FrozenModel):
+class PipelineSettings(DescribedModel):
     """The settings of a pipeline; this base is for pipelines that have none."""
 
     @property

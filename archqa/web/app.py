@@ -5,7 +5,7 @@ must also carry its form token (`Site.read_form`). No note text is logged.
 """
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -209,20 +209,11 @@ def _add_error_pages(app: FastAPI, site: Site) -> None:
             f"A file cannot be read or written: {reason or 'the storage fails'}."
         )
 
-    async def no_such_page(_: Request, __: Exception) -> Response:
-        return HTMLResponse("There is no such page.", 404)
+    def fixed_page(text: str, status: int) -> Callable[..., Awaitable[Response]]:
+        async def page(_: Request, __: Exception) -> Response:
+            return HTMLResponse(text, status)
 
-    async def invalid_form(_: Request, __: Exception) -> Response:
-        sentence = "The form is too old or not from this page; load the page again."
-        return HTMLResponse(sentence, 403)
-
-    async def malformed_request(_: Request, __: Exception) -> Response:
-        # FastAPI's own response would repeat the content of the form.
-        return HTMLResponse("The form is not as this page sends it.", 400)
-
-    async def incomplete_form(_: Request, __: Exception) -> Response:
-        # The client left, which reads no reply, or the form was cut off at its limit.
-        return HTMLResponse(TOO_LONG, 413)
+        return page
 
     async def answers_hidden(request: Request, error: Exception) -> Response:
         assert isinstance(error, AnswersHidden)
@@ -234,9 +225,18 @@ def _add_error_pages(app: FastAPI, site: Site) -> None:
 
     app.add_exception_handler(ArchqaError, unreadable)
     app.add_exception_handler(OSError, storage_failure)
-    app.add_exception_handler(NoSuchPage, no_such_page)
-    app.add_exception_handler(InvalidForm, invalid_form)
-    app.add_exception_handler(RequestValidationError, malformed_request)
-    app.add_exception_handler(ClientDisconnect, incomplete_form)
+    for error_type, text, status in (
+        (NoSuchPage, "There is no such page.", 404),
+        (
+            InvalidForm,
+            "The form is too old or not from this page; load the page again.",
+            403,
+        ),
+        # FastAPI's own response would repeat the content of the form.
+        (RequestValidationError, "The form is not as this page sends it.", 400),
+        # The client left, which reads no reply, or the form was cut off at its limit.
+        (ClientDisconnect, TOO_LONG, 413),
+    ):
+        app.add_exception_handler(error_type, fixed_page(text, status))
     app.add_exception_handler(AnswersHidden, answers_hidden)
     app.add_exception_handler(UnsavedReview, unsaved_review)

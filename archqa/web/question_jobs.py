@@ -136,7 +136,7 @@ class QuestionJob:
     once it is answered; `previous` are the questions before.
     """
 
-    def __init__(self, form: QuestionForm, after: "QuestionJob | None" = None) -> None:
+    def __init__(self, form: QuestionForm, after: "QuestionJob | None") -> None:
         self.id = secrets.token_urlsafe(12)
         self.form = form
         self.thread: Thread = after.thread.copy() if after else Thread()

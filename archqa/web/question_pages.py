@@ -44,7 +44,7 @@ from archqa.web.review_form import (
     verdict_fields,
 )
 from archqa.web.reviewer import read_reviewer
-from archqa.web.site import NoSuchPage, Site, redirect, text_response
+from archqa.web.site import NoSuchPage, Pages, Site, redirect, text_response
 
 _ANCHOR = "c1"
 _REVIEW_ANCHOR = "review"
@@ -246,11 +246,11 @@ THREAD_LOST = (
 )
 
 
-class QuestionPages:
+class QuestionPages(Pages):
     """Questions about a pasted note, a patient of the site's record, or both together."""
 
     def __init__(self, site: Site) -> None:
-        self._site = site
+        super().__init__(site)
         self._announce = Announcer()
 
     def add_routes(self, app: FastAPI) -> None:

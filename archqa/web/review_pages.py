@@ -32,7 +32,7 @@ from archqa.web.review_form import (
 )
 from archqa.web.reviewer import Reviewer, ask_name, read_reviewer
 from archqa.web.run_cache import ReviewableRun
-from archqa.web.site import NoSuchPage, Site, redirect, review_url, run_url
+from archqa.web.site import NoSuchPage, Pages, Site, redirect, review_url, run_url
 
 SELECTIONS = {
     "": "all cases",
@@ -165,11 +165,8 @@ def _read_choice(
 _Choice = Annotated[QueueChoice, Depends(_read_choice)]
 
 
-class ReviewPages:
+class ReviewPages(Pages):
     """The reviews of the cases of runs."""
-
-    def __init__(self, site: Site) -> None:
-        self._site = site
 
     def add_routes(self, app: FastAPI) -> None:
         """Add the reviews of a run's cases."""

@@ -8,7 +8,7 @@ from fastapi.responses import Response
 
 from archqa.errors import CallerError
 from archqa.review.event import reviewer_name
-from archqa.web.site import Site, redirect, review_url
+from archqa.web.site import Pages, Site, redirect, review_url
 
 NAME_COOKIE = "archqa_reviewer"
 BLIND_COOKIE = "archqa_blind"
@@ -41,11 +41,8 @@ class AnswersHidden(Exception):
         )
 
 
-class ReviewerPages:
+class ReviewerPages(Pages):
     """The page that asks who reviews."""
-
-    def __init__(self, site: Site) -> None:
-        self._site = site
 
     def add_routes(self, app: FastAPI) -> None:
         """Add the page, and what its form does."""

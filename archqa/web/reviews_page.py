@@ -26,7 +26,7 @@ from archqa.web.review_form import (
 from archqa.web.review_pages import ANCHOR, find_case, find_run
 from archqa.web.reviewer import read_reviewer
 from archqa.web.run_cache import ReviewableRun
-from archqa.web.site import Site, redirect, review_url, run_url
+from archqa.web.site import Pages, redirect, review_url, run_url
 
 _MAX_HISTORY_ROWS = 500
 
@@ -76,11 +76,8 @@ class _KeyState(NamedTuple):
     warnings: tuple[str, ...] = ()
 
 
-class ReviewsPage:
+class ReviewsPage(Pages):
     """All reviews of a run."""
-
-    def __init__(self, site: Site) -> None:
-        self._site = site
 
     def add_routes(self, app: FastAPI) -> None:
         """Add the page, its decisions, and the writing of the key."""

@@ -142,11 +142,12 @@ class RunCache:
         return loaded
 
     def _stored_data(self, path: Path, key: _Key) -> ReportData:
-        def load() -> ReportData:
-            return load_stored_data(Run.open(path), read_summaries(path))
-
         with self._lock:
-            return remember(self._stored, key, load)
+            return remember(
+                self._stored,
+                key,
+                lambda: load_stored_data(Run.open(path), read_summaries(path)),
+            )
 
     def _score(self, path: Path, head_start: float = 0.0) -> ReportData:
         """Score a run; with a head start, the page that asks for it is made first."""
@@ -238,10 +239,9 @@ class ReviewableRuns:
             return None
         key = _run_key(path)
 
-        def open_run() -> ReviewableRun:
-            return ReviewableRun(name, Run.open(path), self._key)
-
-        return remember(self._cache, key, open_run)
+        return remember(
+            self._cache, key, lambda: ReviewableRun(name, Run.open(path), self._key)
+        )
 
 
 def case_set_name(manifest: RunManifest) -> str:

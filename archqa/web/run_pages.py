@@ -21,7 +21,7 @@ from archqa.report.trace import full_trace
 from archqa.web.question_form import destination_sentences
 from archqa.web.reviewer import hide_from_blind
 from archqa.web.run_cache import LoadedComparison, case_set_name, remember, review_mark
-from archqa.web.site import NoSuchPage, Site, review_url, run_url, text_response
+from archqa.web.site import NoSuchPage, Pages, Site, review_url, run_url, text_response
 
 SHOWS_ANSWERS = [Depends(hide_from_blind)]
 
@@ -65,11 +65,11 @@ class _RunPage(NamedTuple):
         }
 
 
-class RunPages:
+class RunPages(Pages):
     """The pages of the runs of a site."""
 
     def __init__(self, site: Site) -> None:
-        self._site = site
+        super().__init__(site)
         self._views: OrderedDict[str, RunView] = OrderedDict()
 
     def add_routes(self, app: FastAPI) -> None:
@@ -218,11 +218,8 @@ _Run1 = Annotated[str, Query(alias="first")]
 _Run2 = Annotated[str, Query(alias="second")]
 
 
-class ComparePages:
+class ComparePages(Pages):
     """The pages that compare two runs of a site."""
-
-    def __init__(self, site: Site) -> None:
-        self._site = site
 
     def add_routes(self, app: FastAPI) -> None:
         """Add the pages of two runs."""

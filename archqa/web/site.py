@@ -137,3 +137,10 @@ def run_url(name: str) -> str:
 def review_url(name: str) -> str:
     """Return the URL of the reviews of a run's cases."""
     return f"{run_url(name)}/review"
+
+
+class Pages:
+    """Some pages of a site."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site

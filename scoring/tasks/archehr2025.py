@@ -4,8 +4,6 @@ Official: soni-sarvesh/archehr-qa at 771b948, `evaluation/scoring.py`. Factualit
 of the citations; relevance is the mean of six text metrics; the overall score is the mean of both.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -6,8 +6,6 @@ include the question, words are split at any whitespace, and an id that the note
 the whole submission invalid.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

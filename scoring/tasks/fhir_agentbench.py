@@ -7,8 +7,6 @@ filter, and recall as a share. Retrieval has two id sets: the retrieved resource
 those that the answer cites.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -6,8 +6,6 @@ published rates from the grades. Tasks 1, 2, 4, 6 and 7 only query the record, t
 10 also act on it. A task without a result counts as wrong.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -81,7 +79,7 @@ def grade_all(
     return rows
 
 
-def count_posts_elsewhere(transcripts: Iterable[Transcript], base: str = BASE) -> int:
+def count_posts_elsewhere(transcripts: Iterable[Transcript], base: str) -> int:
     """How many conversations have an accepted POST to a URL that does not begin with the base."""
     elsewhere = 0
     for transcript in transcripts:

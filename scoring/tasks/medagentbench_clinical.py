@@ -10,8 +10,6 @@ The second half of the module compares values leniently: a time, number, route, 
 accepted in any spelling that a careful reviewer would read as the same value.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -139,17 +137,11 @@ def _age(work: Reviewed) -> Faults:
     birth_date = work.chart.birth_date()
     years = age_in_years(birth_date, work.now.date())
 
-    def is_age(answer: list[Any]) -> bool:
-        return _is_only_number(answer, years)
-
-    yield from _check_answer(work, is_age)
+    yield from _check_answer(work, lambda answer: _is_only_number(answer, years))
 
 
 def _blood_pressure(work: Reviewed) -> Faults:
     value = quoted_text(work.task.instruction)
-
-    def is_value(element: Any) -> bool:
-        return remove_spaces(element) == remove_spaces(value)
 
     for post in _expected_posts(work, "Observation"):
         payload = post.payload
@@ -157,7 +149,12 @@ def _blood_pressure(work: Reviewed) -> Faults:
         yield from _require_text(payload, "BP", "code")
         yield from _require_time(payload, work.now, "second", "effectiveDateTime")
         yield from require_equal(payload, "final", "status")
-        yield from require(payload, is_value, repr(value), "valueString")
+        yield from require(
+            payload,
+            lambda element: remove_spaces(element) == remove_spaces(value),
+            repr(value),
+            "valueString",
+        )
         yield from _subject(work, payload)
     yield from _post_faults(work, "Observation")
 
@@ -179,19 +176,21 @@ def _replace_magnesium(work: Reviewed) -> Faults:
         dose = magnesium_dose(measurement.value)
         rate = ("dosageInstruction", 0, "doseAndRate", 0)
 
-        def is_dose(element: Any) -> bool:
-            return is_amount(element, dose, "g")
-
-        def is_duration(element: Any) -> bool:
-            return is_infusion_duration(element, dose)
-
         for post in _expected_posts(work, "MedicationRequest"):
             yield from _medication(work, post.payload, "0338-1715-40", "iv")
             yield from require(
-                post.payload, is_dose, f"{dose} g", *rate, "doseQuantity"
+                post.payload,
+                lambda element: is_amount(element, dose, "g"),
+                f"{dose} g",
+                *rate,
+                "doseQuantity",
             )
             yield from require(
-                post.payload, is_duration, f"{dose} h", *rate, "rateQuantity"
+                post.payload,
+                lambda element: is_infusion_duration(element, dose),
+                f"{dose} h",
+                *rate,
+                "rateQuantity",
             )
         yield from _post_faults(work, "MedicationRequest")
     yield from _check_value_answer(work, measurement, may_be_empty=True)
@@ -202,10 +201,9 @@ def _mean_glucose(work: Reviewed) -> Faults:
     measurements = work.chart.measured("GLU", work.now - DAY)
     mean = mean_value(measurements)
 
-    def is_mean(answer: list[Any]) -> bool:
-        return _is_only_number(answer, mean, tolerance=_DOSE_TOLERANCE)
-
-    yield from _check_answer(work, is_mean)
+    yield from _check_answer(
+        work, lambda answer: _is_only_number(answer, mean, tolerance=_DOSE_TOLERANCE)
+    )
 
 
 def _latest_glucose(work: Reviewed) -> Faults:
@@ -239,14 +237,16 @@ def _replace_potassium(work: Reviewed) -> Faults:
         dose = potassium_dose(measurement.value)
         quantity = ("dosageInstruction", 0, "doseAndRate", 0, "doseQuantity")
 
-        def is_dose(element: Any) -> bool:
-            return is_amount(element, dose, "meq", _DOSE_TOLERANCE)
-
         for post in _expected_posts(work, "MedicationRequest", "ServiceRequest"):
             payload = post.payload
             if last_path_segment(post.url) == "MedicationRequest":
                 yield from _medication(work, payload, "40032-917-01", "oral")
-                yield from require(payload, is_dose, f"{dose:g} mEq", *quantity)
+                yield from require(
+                    payload,
+                    lambda element: is_amount(element, dose, "meq", _DOSE_TOLERANCE),
+                    f"{dose:g} mEq",
+                    *quantity,
+                )
             else:
                 next_day = work.now + timedelta(days=1)
                 morning = next_day.replace(hour=8, minute=0)
@@ -330,15 +330,19 @@ def _medication(
     ndc: str,
     route: str,
 ) -> Faults:
-    def is_drug(element: Any) -> bool:
-        return has_code(element, "http://hl7.org/fhir/sid/ndc", ndc)
-
-    def is_expected_route(element: Any) -> bool:
-        return is_route(element, route)
-
-    yield from require(payload, is_drug, f"the NDC {ndc}", "medicationCodeableConcept")
     yield from require(
-        payload, is_expected_route, route, "dosageInstruction", 0, "route"
+        payload,
+        lambda element: has_code(element, "http://hl7.org/fhir/sid/ndc", ndc),
+        f"the NDC {ndc}",
+        "medicationCodeableConcept",
+    )
+    yield from require(
+        payload,
+        lambda element: is_route(element, route),
+        route,
+        "dosageInstruction",
+        0,
+        "route",
     )
     yield from require_equal(payload, "active", "status")
     yield from _order_fields(work, payload)
@@ -350,10 +354,12 @@ def _service(
     system: str,
     code: str,
 ) -> Faults:
-    def is_service(element: Any) -> bool:
-        return has_code(element, system, code)
-
-    yield from require(payload, is_service, f"{system} {code}", "code")
+    yield from require(
+        payload,
+        lambda element: has_code(element, system, code),
+        f"{system} {code}",
+        "code",
+    )
     yield from require_equal(payload, "active", "status")
     yield from require_equal(payload, "stat", "priority")
     yield from _order_fields(work, payload)
@@ -366,19 +372,20 @@ def _order_fields(work: Reviewed, payload: Any) -> Faults:
 
 
 def _subject(work: Reviewed, payload: Any) -> Faults:
-    def is_patient(element: Any) -> bool:
-        return refers_to_patient(element, work.task.mrn)
-
-    yield from require(payload, is_patient, "the patient of the task", "subject")
+    yield from require(
+        payload,
+        lambda element: refers_to_patient(element, work.task.mrn),
+        "the patient of the task",
+        "subject",
+    )
 
 
 def _require_text(payload: Any, text: str, field: str) -> Faults:
     """A fault unless the text is one of the strings in the field."""
 
-    def has_text(element: Any) -> bool:
-        return text in list(iter_texts(element))
-
-    return require(payload, has_text, text, field)
+    return require(
+        payload, lambda element: text in list(iter_texts(element)), text, field
+    )
 
 
 def _require_time(
@@ -389,10 +396,12 @@ def _require_time(
 ) -> Faults:
     """A fault unless the field is this time, to the second or to the minute."""
 
-    def is_expected_time(element: Any) -> bool:
-        return is_time(element, time, to=precision)
-
-    return require(payload, is_expected_time, time.isoformat(), field)
+    return require(
+        payload,
+        lambda element: is_time(element, time, to=precision),
+        time.isoformat(),
+        field,
+    )
 
 
 def _check_value_answer(

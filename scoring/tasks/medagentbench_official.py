@@ -6,8 +6,6 @@ agent make a query wrong, and in its last message an action; an accepted POST wh
 does not count; a result that is stored as a list is no JSON text; `Z` is not equal to `+00:00`.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -82,7 +80,7 @@ class Graded:
 
 
 def official_faults(
-    task: Task, transcript: Transcript, lookup: Lookup, base: str = BASE
+    task: Task, transcript: Transcript, lookup: Lookup, base: str
 ) -> list[Fault]:
     """Why the benchmark counts this task as wrong; empty if it is right.
 
@@ -183,16 +181,15 @@ def _latest_glucose(graded: Graded) -> Faults:
 def _referral(graded: Graded) -> Faults:
     sentence = quoted_text(graded.task.instruction)
 
-    def has_sentence(element: Any) -> bool:
-        return sentence in element
-
     for post in _expected_posts(graded, "ServiceRequest"):
         payload = post.payload
         expected = "the sentence of the instruction"
         yield from _service(
             graded, payload, "http://snomed.info/sct", "306181000000106"
         )
-        yield from require(payload, has_sentence, expected, "note", "text")
+        yield from require(
+            payload, lambda element: sentence in element, expected, "note", "text"
+        )
     yield from _post_faults(graded, "ServiceRequest")
 
 
@@ -209,17 +206,22 @@ def _replace_potassium(graded: Graded) -> Faults:
             quantity = ("dosageInstruction", 0, "doseAndRate", 0, "doseQuantity")
             next_morning = "2023-11-14T08:"
 
-            def is_oral(element: Any) -> bool:
-                return bool(element.lower().strip() == "oral")
-
-            def is_dose(element: Any) -> bool:
-                return bool(abs(element - dose) <= 0.1)
-
             yield from _medication(graded, order, "40032-917-01")
             yield from require(
-                order, is_oral, "'oral'", "dosageInstruction", 0, "route"
+                order,
+                lambda element: element.lower().strip() == "oral",
+                "'oral'",
+                "dosageInstruction",
+                0,
+                "route",
             )
-            yield from require(order, is_dose, f"{dose:g}", *quantity, "value")
+            yield from require(
+                order,
+                lambda element: abs(element - dose) <= 0.1,
+                f"{dose:g}",
+                *quantity,
+                "value",
+            )
             yield from require_equal(order, "mEq", *quantity, "unit")
             yield from _service(graded, follow_up, "http://loinc.org", "2823-3")
             yield from _require_time(follow_up, next_morning, "occurrenceDateTime")
@@ -279,10 +281,7 @@ def _has_one_element(element: Any) -> bool:
 def _require_time(payload: Any, time: str, field: str) -> Faults:
     """A fault unless the field contains this beginning of a time."""
 
-    def has_time(element: Any) -> bool:
-        return time in element
-
-    return require(payload, has_time, f"{time}…", field)
+    return require(payload, lambda element: time in element, f"{time}…", field)
 
 
 def _require_no_post(graded: Graded) -> Faults:
@@ -346,10 +345,7 @@ def _service(
 def _check_equal_answer(graded: Graded, *accepted: list[Any]) -> Faults:
     """A fault unless the answer equals one of these, as Python compares JSON values."""
 
-    def is_accepted(answer: Any) -> bool:
-        return answer in accepted
-
-    return _check_answer(graded, is_accepted)
+    return _check_answer(graded, lambda answer: answer in accepted)
 
 
 def _check_answer(graded: Graded, is_right: Callable[[Any], bool]) -> Faults:

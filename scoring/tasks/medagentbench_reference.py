@@ -4,8 +4,6 @@ The reference values are read from the patient's record during grading. The reco
 that answers FHIR searches: `lookup("Patient?identifier=S1")` returns a searchset Bundle.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -185,7 +183,4 @@ def require(
 def require_equal(payload: Any, expected: Any, *steps: Step) -> Faults:
     """A fault unless the value at the path equals `expected`."""
 
-    def is_equal(element: Any) -> Any:
-        return element == expected
-
-    return require(payload, is_equal, repr(expected), *steps)
+    return require(payload, lambda element: element == expected, repr(expected), *steps)

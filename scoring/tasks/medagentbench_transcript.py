@@ -3,8 +3,6 @@
 Source: the controller's protocol and `refsol.py` of stanfordmlgroup/MedAgentBench.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence

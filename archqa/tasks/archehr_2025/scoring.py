@@ -156,8 +156,7 @@ class Archehr2025Scoring(ScoringBridge):
         )
         scores = self.compute(request, score)
         scores.warnings.extend(_fitted_case_warnings(request.submission.run))
-        if request.official_path:
-            write_leaderboard(request.official_path, scores.scores)
+        write_leaderboard(request.official_path, scores.scores)
         report = self.report(request, gold, scores, baselines(gold))
         if request.judge is None:
             return report

@@ -14,10 +14,10 @@ from typing import Any, Self, TypeVar
 from archqa.core.answer import WORD_LIMIT
 from archqa.core.case import Case, Phrase, Sentence
 from archqa.core.result import TaskResult
-from archqa.core.value import FrozenModel
+from archqa.core.value import FrozenModel, JsonObject
 from archqa.tasks.archehr_2025 import NAME
 from archqa.tasks.files.mistakes import FileErrors, is_blank, refuse_repeated_ids
-from archqa.tasks.files.source import FORMAT_HINT, Content, Node, Source, read_source
+from archqa.tasks.files.source import FORMAT_HINT, Content, Node, read_source
 from archqa.tasks.task import (
     CaseSource,
     CompletedCase,
@@ -137,11 +137,6 @@ class ArchehrQa(Task):
         mistakes.raise_if_any()
         return tuple(cases)
 
-    def read_line(self, line: bytes, path: str) -> Case:
-        """The case in one line of a JSON Lines file. Raises `InputError` with every mistake of the line."""
-        [case] = self.load(Source(path, b"[" + line.strip() + b"]"))
-        return case
-
     def for_answering(self, remarks: LoadRemarks) -> Self:
         """See `Task.for_answering`."""
         return replace(self, split_remarks=remarks, refuses_incomplete=True)
@@ -176,7 +171,7 @@ class ArchehrQa(Task):
         """A case as one line of a JSON Lines file, which `read_line` reads back unchanged."""
         return json.dumps(_case_fields(item), ensure_ascii=False)
 
-    def submission(self, ended: Iterable[CompletedCase]) -> list[dict[str, Any]]:
+    def submission(self, ended: Iterable[CompletedCase]) -> list[JsonObject]:
         """`[{"case_id", "answer"}]`, the answer one sentence a line with `|ids|` at its end."""
         rows = []
         for case in ended:
@@ -214,14 +209,14 @@ def _passages(case: Node, name: str, kind: type[Passage]) -> tuple[Passage, ...]
     return tuple(passages)
 
 
-def _case_fields(case: Case) -> dict[str, Any]:
+def _case_fields(case: Case) -> JsonObject:
     fields = case.model_dump(exclude={"id"})
     for name in _LISTS:
         fields[name] = list(map(_without_empty, fields[name]))
     return {"case_id": case.id, **_without_empty(fields)}
 
 
-def _without_empty(fields: dict[str, Any]) -> dict[str, Any]:
+def _without_empty(fields: JsonObject) -> JsonObject:
     return {
         name: value for name, value in fields.items() if value not in (None, "", [])
     }

@@ -109,8 +109,7 @@ class SubtaskScoring(ScoringBridge):
         )
         scores = self.compute(request, score)
         scores.warnings[:] = map(shorten_quotes, scores.warnings)
-        if request.official_path:
-            write_leaderboard(request.official_path, scores.scores)
+        write_leaderboard(request.official_path, scores.scores)
         report = self.report(request, gold, scores, baselines(gold, self.subtask))
         if request.judge is None:
             return report

@@ -3,17 +3,14 @@
 Those for subtask 1 have none; subtasks 2 and 3 share the pipelines of ArchEHR-QA 2025.
 """
 
-from pydantic import Field
-
 from archqa.tasks.settings import PipelineSettings
 
 
 class AlignmentSettings(PipelineSettings):
     """Subtask 4."""
 
-    fallback: bool = Field(
-        default=True, description="let the engine link the answer where no model could"
-    )
+    fallback: bool = True
+    """let the engine link the answer where no model could"""
 
 
 PIPELINE_SETTINGS: dict[str, type[PipelineSettings]] = {

@@ -13,26 +13,17 @@ Conventions = Literal["mimic-ehrsql", "clinical"]
 class TypedQuerySettings(PipelineSettings):
     """The pipelines with a typed query: `planner` and `embedded`."""
 
-    planner_turns: int = Field(
-        default=6,
-        ge=1,
-        le=50,
-        description="turns in which the planner must find its query",
-    )
-    most_queries: int = Field(
-        default=1,
-        ge=1,
-        le=3,
-        description="queries that the planner may write for one question",
-    )
-    conventions: Conventions | None = Field(
-        default=None,
-        description="what 'current visit', 'since' and names mean; default: the task's conventions",
-    )
-    fallback: bool = Field(
-        default=True,
-        description="let the parser write the query where the planner fails",
-    )
+    planner_turns: int = Field(default=6, ge=1, le=50)
+    """turns in which the planner must find its query"""
+
+    most_queries: int = Field(default=1, ge=1, le=3)
+    """queries that the planner may write for one question"""
+
+    conventions: Conventions | None = None
+    """what 'current visit', 'since' and names mean; default: the task's conventions"""
+
+    fallback: bool = True
+    """let the parser write the query where the planner fails"""
 
 
 class ReadingCheckSettings(PipelineSettings):
@@ -48,40 +39,28 @@ class ReadingCheckSettings(PipelineSettings):
 class PublishedAgentSettings(PipelineSettings):
     """All five agents of FHIR-AgentBench."""
 
-    official: bool = Field(
-        default=True,
-        description="keep the quirks of the benchmark's agents (published_agents.py)",
-    )
-    context_limit: int = Field(
-        default=32_000,
-        ge=1000,
-        description="tokens of a prompt, estimated: characters / 4",
-    )
+    official: bool = True
+    """keep the quirks of the benchmark's agents (published_agents.py)"""
+
+    context_limit: int = Field(default=32_000, ge=1000)
+    """tokens of a prompt, estimated: characters / 4"""
 
 
 class CodeAgentSettings(PublishedAgentSettings):
     """Agents that run a model's code."""
 
-    code_seconds: float = Field(
-        default=30.0,
-        gt=0,
-        le=600,
-        description="seconds that one piece of a model's code may run",
-    )
-    code_memory_mib: int = Field(
-        default=512, ge=16, description="MiB that one piece of a model's code may use"
-    )
+    code_seconds: float = Field(default=30.0, gt=0, le=600)
+    """seconds that one piece of a model's code may run"""
+
+    code_memory_mib: int = Field(default=512, ge=16)
+    """MiB that one piece of a model's code may use"""
 
 
 class MultiTurnSettings(PublishedAgentSettings):
     """Agents of several turns."""
 
-    iterations: int = Field(
-        default=30,
-        ge=1,
-        le=500,
-        description="turns of a multi-turn agent for one question",
-    )
+    iterations: int = Field(default=30, ge=1, le=500)
+    """turns of a multi-turn agent for one question"""
 
 
 class MultiTurnCodeSettings(MultiTurnSettings, CodeAgentSettings):

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 from archqa.core.question import RecordQuestion
 from archqa.core.result import TaskResult, reference_names
-from archqa.core.value import FrozenModel
+from archqa.core.value import FrozenModel, JsonObject
 from archqa.tasks.fhir_agentbench import NAME
 from archqa.tasks.files.mistakes import (
     FileErrors,
@@ -57,18 +57,18 @@ class RecordResult(TaskResult):
     answer: str | None
     retrieved: Ids = {}
     cited: Ids = {}
-    trace: tuple[dict[str, Any], ...] = ()
+    trace: tuple[JsonObject, ...] = ()
     faults: dict[str, int] = {}
-    query: dict[str, Any] | None = None
-    further_queries: tuple[dict[str, Any], ...] = ()
+    query: JsonObject | None = None
+    further_queries: tuple[JsonObject, ...] = ()
     sentence: str = ""
-    rows: tuple[dict[str, Any], ...] = ()
+    rows: tuple[JsonObject, ...] = ()
     warnings: tuple[str, ...] = ()
     declined: str = ""
     handed_over: str = ""
 
     @property
-    def queries(self) -> tuple[dict[str, Any], ...]:
+    def queries(self) -> tuple[JsonObject, ...]:
         """All typed queries of the question."""
         return (self.query, *self.further_queries) if self.query else ()
 
@@ -96,7 +96,7 @@ class RecordResult(TaskResult):
             reference: text for reference in rows if (text := row_text(rows[reference]))
         }
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """The fields under the benchmark's keys, and archqa's own if they are not empty."""
         fields = self.model_dump(mode="json")
         content = {key: fields.pop(name) for key, name in _FIELDS.items()}
@@ -192,15 +192,7 @@ class FhirAgentBench(Task):
             {"question_id": fields.pop("id"), **fields}, ensure_ascii=False
         )
 
-    def read_line(self, line: bytes, path: str) -> RecordQuestion:
-        """The question in one line of a JSON Lines file.
-
-        Raises `InputError` with every mistake of the line.
-        """
-        [question] = self.load(Source(path, b"[" + line.strip() + b"]"))
-        return question
-
-    def submission(self, ended: Iterable[CompletedCase]) -> list[dict[str, Any]]:
+    def submission(self, ended: Iterable[CompletedCase]) -> list[JsonObject]:
         """The benchmark's records with `cited_fhir_resources`, the evidence of each answer.
 
         Failed questions have a record as well.

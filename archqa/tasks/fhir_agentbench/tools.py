@@ -23,7 +23,7 @@ from pydantic import Field
 
 from archqa.agents.sandbox import SandboxLimits, run_code, truncate
 from archqa.agents.tools import Tool, ToolResult, group_by_type, tool_error
-from archqa.core.value import FrozenModel
+from archqa.core.value import DescribedModel
 from archqa.fhir import FhirError, Record, Resource, project, project_all
 from archqa.fhir.values.references import PATIENT_ELEMENTS, parse_reference_element
 from archqa.query.execution.elements import local_time_at
@@ -51,12 +51,11 @@ _ID = re.compile(r"[A-Za-z0-9.-]{1,64}")
 _OMITTED_ELEMENTS = frozenset({"text", "meta"})
 
 
-class Request(FrozenModel):
+class Request(DescribedModel):
     """What a GET asks for, without the server's address."""
 
-    query_string: str = Field(
-        description="What follows the server's address, such as Encounter?patient=ID&_count=50"
-    )
+    query_string: str
+    """What follows the server's address, such as Encounter?patient=ID&_count=50"""
 
 
 class FhirRequestGet(Tool[Request]):
@@ -82,11 +81,14 @@ class FhirRequestGet(Tool[Request]):
         return ToolResult(group_by_type(resources))
 
 
-class OfPatient(FrozenModel):
+class OfPatient(DescribedModel):
     """A type, and whose."""
 
-    resource_type: str = Field(description="FHIR resource type, such as Observation")
-    patient_fhir_id: str = Field(description="FHIR id of the patient")
+    resource_type: str
+    """FHIR resource type, such as Observation"""
+
+    patient_fhir_id: str
+    """FHIR id of the patient"""
 
 
 class GetResourcesByPatientFhirId(Tool[OfPatient]):
@@ -103,11 +105,14 @@ class GetResourcesByPatientFhirId(Tool[OfPatient]):
         )
 
 
-class OfResource(FrozenModel):
+class OfResource(DescribedModel):
     """A type and an id."""
 
-    resource_type: str = Field(description="FHIR resource type, such as Medication")
-    resource_id: str = Field(description="FHIR id of the resource")
+    resource_type: str
+    """FHIR resource type, such as Medication"""
+
+    resource_id: str
+    """FHIR id of the resource"""
 
 
 class GetResourcesByResourceId(Tool[OfResource]):
@@ -269,15 +274,14 @@ class GetReferredResources(_OfOnePatient, GetResourceById):
 NO_ANSWER = "Code executed successfully (no answer variable set)"
 
 
-class Code(FrozenModel):
+class Code(DescribedModel):
     """What is to run, and for how many seconds at most."""
 
-    code: str = Field(
-        description="Python code that assigns its result to the variable `answer`"
-    )
-    timeout: int = Field(
-        default=30, ge=1, le=120, description="Seconds after which the code is stopped"
-    )
+    code: str
+    """Python code that assigns its result to the variable `answer`"""
+
+    timeout: int = Field(default=30, ge=1, le=120)
+    """Seconds after which the code is stopped"""
 
 
 class ExecutePythonCode(Tool[Code]):

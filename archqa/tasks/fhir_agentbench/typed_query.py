@@ -25,6 +25,7 @@ from archqa.agents.planner import (
     QueryAttempt,
 )
 from archqa.core.question import RecordQuestion
+from archqa.core.value import JsonObject
 from archqa.errors import CaseFailed, Refused, Unusable
 from archqa.fhir import FhirError, Record
 from archqa.query import (
@@ -181,7 +182,7 @@ class Planning(NamedTuple):
     context: RunContext
     settings: TypedQuerySettings
     chart: Chart
-    trace: list[dict[str, Any]]
+    trace: list[JsonObject]
 
     @property
     def uses_model(self) -> bool:
@@ -527,18 +528,18 @@ def _add_ids(ids: Ids, further: Ids) -> None:
         ids[resource_type] = tuple(dict.fromkeys((*ids.get(resource_type, ()), *names)))
 
 
-def _query_results(queries: Iterable[Query]) -> dict[str, Any]:
+def _query_results(queries: Iterable[Query]) -> JsonObject:
     """The fields of a result that hold queries."""
     fields = list(map(query_fields, queries))
     return {"query": next(iter(fields), None), "further_queries": tuple(fields[1:])}
 
 
-def query_fields(query: Query) -> dict[str, Any]:
+def query_fields(query: Query) -> JsonObject:
     """A query as JSON values, without what it leaves open."""
     return query.model_dump(mode="json", exclude_defaults=True)
 
 
-def row_fields(row: Row) -> dict[str, Any]:
+def row_fields(row: Row) -> JsonObject:
     """A row of the record as JSON values, without empty fields."""
     fields = {
         "references": list(row.refs),

@@ -19,7 +19,7 @@ from archqa.fhir.values.references import parse_reference
 from archqa.fhir.values.urls import build_search_url
 from archqa.safety.text import json_without_surrogates
 from archqa.tasks.medagentbench.session import FHIR_BASE_URL, ClinicalSession, parse_now
-from archqa.tasks.medagentbench.settings import MAX_ROUNDS, PayloadFormat
+from archqa.tasks.medagentbench.settings import PayloadFormat
 from archqa.tasks.medagentbench.write_checks import (
     WriteContext,
     missing_reads,
@@ -79,9 +79,7 @@ class TaskController:
     the next POST, for the audit log.
     """
 
-    def __init__(
-        self, prompt: str, session: ClinicalSession, rounds: int = MAX_ROUNDS
-    ) -> None:
+    def __init__(self, prompt: str, session: ClinicalSession, rounds: int) -> None:
         self.history: list[dict[str, str]] = [{"role": "user", "content": prompt}]
         self.status = RUNNING
         self.result: str | None = None
@@ -186,7 +184,7 @@ class Actions:
         self,
         controller: TaskController,
         session: ClinicalSession,
-        payload_format: PayloadFormat | None = None,
+        payload_format: PayloadFormat | None,
     ) -> None:
         self.controller = controller
         self.session = session

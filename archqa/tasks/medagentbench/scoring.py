@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from archqa.core.value import JsonObject
 from archqa.errors import CallerError, InputError
 from archqa.fhir import FhirClient, FhirError, FhirService, Store, connect
 from archqa.fhir.record import Record
@@ -128,11 +129,11 @@ class MedAgentBenchScoring(ScoringBridge):
     def row_scorer(self, inputs: ScoringInputs) -> RowScorer:
         """Grades conversations against the record of the inputs."""
 
-        def score(rows: Rows, tasks: Sequence[Task], **_: Any) -> Scores:
-            return score_rows(rows, tasks, inputs, ScoreSettings(bootstrap=0)).scores
-
         return RowScorer(
-            {task.id: task for task in load_gold(inputs).references}, score
+            {task.id: task for task in load_gold(inputs).references},
+            lambda rows, tasks, **_: (
+                score_rows(rows, tasks, inputs, ScoreSettings(bootstrap=0)).scores
+            ),
         )
 
     def score(self, request: ScoringRequest) -> ScoreReport:
@@ -149,8 +150,7 @@ class MedAgentBenchScoring(ScoringBridge):
         scores = result.scores
         if result.graded and run and run.pipeline == "do-nothing":
             scores.warnings.append("the pipeline do-nothing is no score of any model.")
-        if request.official_path:
-            write_leaderboard(request.official_path, scores.scores)
+        write_leaderboard(request.official_path, scores.scores)
         report = self.report(request, gold, scores, result.baselines)
         if result.graded is None:
             return report
@@ -238,12 +238,12 @@ class ScoredRows(NamedTuple):
 
     scores: Scores
     baselines: Baselines
-    graded: list[dict[str, Any]] | None = None
-    do_nothing: Mapping[str, list[dict[str, Any]]] = {}
+    graded: list[JsonObject] | None = None
+    do_nothing: Mapping[str, list[JsonObject]] = {}
 
 
 def score_rows(
-    rows: Sequence[Mapping[str, Any]],
+    rows: Rows,
     tasks: Sequence[Task],
     inputs: ScoringInputs,
     settings: ScoreSettings,
@@ -356,12 +356,10 @@ def _input_error(path: str, error: ScoringError) -> InputError:
     return InputError(path, [f": {mistake.strip()}" for mistake in mistakes])
 
 
-def _grades(
-    rows: Sequence[Mapping[str, Any]], total: int, result: ScoredRows
-) -> dict[str, Any]:
+def _grades(rows: Rows, total: int, result: ScoredRows) -> JsonObject:
     """The benchmark's grades of a run of `total` tasks, for `overall.json`."""
 
-    def rate(graded: Sequence[Mapping[str, Any]], verdict: str) -> float:
+    def rate(graded: Rows, verdict: str) -> float:
         successes: int = sum(row[verdict] for row in graded)
         return successes / (total or 1)
 

@@ -10,7 +10,6 @@ import json
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
 from http import HTTPStatus
@@ -193,10 +192,10 @@ class ClinicalSession:
         record: Record,
         task_text: TaskText,
         *,
-        who: str = "",
-        mode: WriteMode = WriteMode.RECORD,
-        audit: AuditLog | None = None,
-        confirm: ConfirmWrite | None = None,
+        who: str,
+        mode: WriteMode,
+        audit: AuditLog | None,
+        confirm: ConfirmWrite | None,
     ) -> None:
         if mode is WriteMode.APPLY and audit is None:
             mode = (
@@ -285,7 +284,7 @@ class ClinicalSession:
         self.attempts.append(attempt)
         return result
 
-    def write_context(self, payload: Mapping[str, Any]) -> WriteContext:
+    def write_context(self, payload: Resource) -> WriteContext:
         """What the record says about a payload's patient."""
         resource_type = str(payload.get("resourceType"))
         patient = subject_patient_id(payload)

@@ -22,13 +22,11 @@ class PayloadFormat(StrEnum):
 class ClinicalSettings(PipelineSettings):
     """Every pipeline of MedAgentBench but `do-nothing`."""
 
-    writes: WriteMode = Field(
-        default=WriteMode.RECORD,
-        description="read-only; record (nothing is stored); validate; or apply, which stores",
-    )
-    rounds: int = Field(
-        default=MAX_ROUNDS, ge=1, le=100, description="turns of an agent for one task"
-    )
+    writes: WriteMode = WriteMode.RECORD
+    """read-only; record (nothing is stored); validate; or apply, which stores"""
+
+    rounds: int = Field(default=MAX_ROUNDS, ge=1, le=100)
+    """turns of an agent for one task"""
 
     @property
     def writes_to_record(self) -> bool:
@@ -39,19 +37,15 @@ class ClinicalSettings(PipelineSettings):
 class PaperAgentSettings(ClinicalSettings):
     """The pipeline `paper`."""
 
-    functions: Path | None = Field(
-        default=None,
-        description="the benchmark's own function file, shown to the agent",
-    )
+    functions: Path | None = None
+    """the benchmark's own function file, shown to the agent"""
 
 
 class TypedAgentSettings(ClinicalSettings):
     """The pipeline `typed`."""
 
-    shape: PayloadFormat | None = Field(
-        default=None,
-        description="benchmark or r4; default: benchmark where writes are only recorded, else r4",
-    )
+    shape: PayloadFormat | None = None
+    """benchmark or r4; default: benchmark where writes are only recorded, else r4"""
 
 
 PIPELINE_SETTINGS: dict[str, type[PipelineSettings]] = {

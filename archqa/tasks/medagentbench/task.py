@@ -16,10 +16,11 @@ from typing import Any
 
 from archqa.core.question import ClinicalTask
 from archqa.core.result import TaskResult, reference_names
+from archqa.core.value import JsonObject
 from archqa.errors import ArchqaError, InputError
 from archqa.tasks.files.json_node import JsonContent, JsonNode
 from archqa.tasks.files.mistakes import FileErrors, is_blank, refuse_repeated_ids
-from archqa.tasks.files.source import Source, read_source
+from archqa.tasks.files.source import read_source
 from archqa.tasks.medagentbench import NAME
 from archqa.tasks.task import (
     CaseSource,
@@ -59,11 +60,11 @@ class ConversationResult(TaskResult):
 
     status: str = ""
     result: str | None = None
-    history: tuple[dict[str, Any], ...] = ()
+    history: tuple[JsonObject, ...] = ()
     explanation: str = ""
     cited: dict[str, tuple[str, ...]] = {}
     retrieved: dict[str, tuple[str, ...]] = {}
-    written: tuple[dict[str, Any], ...] = ()
+    written: tuple[JsonObject, ...] = ()
     why_not: tuple[str, ...] = ()
 
     @property
@@ -111,14 +112,9 @@ class MedAgentBench(Task):
         """A task as one line of JSON, which `read_line` reads back unchanged."""
         return json.dumps(item.model_dump(), ensure_ascii=False)
 
-    def read_line(self, line: bytes, path: str) -> ClinicalTask:
-        """The task in one line. Raises `InputError` with every mistake of it."""
-        [task] = self.load(Source(path, b"[" + line.strip() + b"]"))
-        return task
-
-    def submission(self, ended: Iterable[CompletedCase]) -> dict[str, Any]:
+    def submission(self, ended: Iterable[CompletedCase]) -> JsonObject:
         """`{task_id: result}`: the text in the brackets of FINISH( ), or null without FINISH."""
-        results: dict[str, Any] = {}
+        results: JsonObject = {}
         for completed in ended:
             results[completed.item.id] = None
             if isinstance(completed.result, ConversationResult):
@@ -137,7 +133,7 @@ class MedAgentBench(Task):
             files["error.jsonl"] = lost
         return files
 
-    def transcripts(self, run: EndedRun) -> list[dict[str, Any]]:
+    def transcripts(self, run: EndedRun) -> list[JsonObject]:
         """The lines of `runs.jsonl`, in the benchmark's shape; `task_id` is archqa's addition.
 
         `index` is the position of a task in the task file, or in the run if the file has changed;
@@ -152,7 +148,7 @@ class MedAgentBench(Task):
         rows = []
         for completed in run.ended:
             index = positions.get(completed.item.id, -1)
-            row: dict[str, Any] = {
+            row: JsonObject = {
                 "index": index,
                 "task_id": completed.item.id,
                 "error": None,
@@ -184,7 +180,7 @@ def overall(
     rows: Sequence[Mapping[str, Any]],
     total: int,
     grades: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
+) -> JsonObject:
     """`overall.json` of `total` tasks: shares of the statuses, and lengths of the conversations.
 
     `custom`, the benchmark's grades, is empty until the run is scored.

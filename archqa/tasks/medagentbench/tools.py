@@ -7,7 +7,7 @@ instruction and the resources read before they are posted.
 Source of the set: the eleven tools of MedAgentBench v2 (Chen et al., PSB 2026).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
@@ -16,7 +16,7 @@ from pydantic import Field
 from archqa.agents.calculator import CalculationError, calculate
 from archqa.agents.tools import Arguments, Tool, ToolResult, tool_error
 from archqa.core.id_lists import list_ids
-from archqa.core.value import FrozenModel
+from archqa.core.value import DescribedModel, JsonObject
 from archqa.fhir import Record
 from archqa.fhir.record import Resource
 from archqa.llm.model import ToolSpec
@@ -63,7 +63,7 @@ class ClinicalTool(Tool[Arguments], Generic[Arguments]):
         schema.pop("description", None)
         return ToolSpec(name=self.name, description=self.description, parameters=schema)
 
-    def execute(self, args: Arguments) -> dict[str, Any]:
+    def execute(self, args: Arguments) -> JsonObject:
         """Run the tool. Raises `ActionFailed`, `CalculationError`."""
         raise NotImplementedError
 
@@ -79,16 +79,19 @@ Patient = Field(description="record number", min_length=1)
 Hours = Field(default=None, gt=0, description="at most so many hours old")
 
 
-class PatientArgs(FrozenModel):
+class PatientArgs(DescribedModel):
     """What is known of a patient."""
 
-    identifier: str = Field(default="", description="the record number")
-    name: str = Field(default="", description="any one word of the name")
+    identifier: str = ""
+    """the record number"""
+
+    name: str = ""
+    """any one word of the name"""
+
     family: str = ""
     given: str = ""
-    birthdate: str = Field(
-        default="", pattern=r"^(\d{4}-\d\d-\d\d)?$", description="YYYY-MM-DD"
-    )
+    birthdate: str = Field(default="", pattern=r"^(\d{4}-\d\d-\d\d)?$")
+    """YYYY-MM-DD"""
 
 
 class FindPatients(ClinicalTool[PatientArgs]):
@@ -98,7 +101,7 @@ class FindPatients(ClinicalTool[PatientArgs]):
     description = "Finds patients by record number, name or date of birth."
     takes = PatientArgs
 
-    def execute(self, args: PatientArgs) -> dict[str, Any]:
+    def execute(self, args: PatientArgs) -> JsonObject:
         """Search patients; if there is none, say whether somebody has the record number alone."""
         params = [(name, value) for name, value in args if value]
         if not params:
@@ -118,13 +121,13 @@ class FindPatients(ClinicalTool[PatientArgs]):
         return {**summary, "remark": remark}
 
 
-class LabArgs(FrozenModel):
+class LabArgs(DescribedModel):
     """One measurement of one patient."""
 
     patient: str = Patient
-    code: str = Field(
-        min_length=1, description="the laboratory's short name, as the context gives it"
-    )
+    code: str = Field(min_length=1)
+    """the laboratory's short name, as the context gives it"""
+
     within_hours: float | None = Hours
 
 
@@ -133,7 +136,7 @@ class PatientSearch(ClinicalTool[Arguments]):
 
     def summarise_of_patient(
         self, patient: str, resources: Sequence[Resource]
-    ) -> dict[str, Any]:
+    ) -> JsonObject:
         """The summaries; if there is none, whether the record has the patient at all."""
         summary = _summarise(resources)
         if resources:
@@ -157,7 +160,7 @@ class SearchLabs(PatientSearch[LabArgs]):
     description = "Finds the measurements of one code of one patient, the latest first, with value, unit and time."
     takes = LabArgs
 
-    def execute(self, args: LabArgs) -> dict[str, Any]:
+    def execute(self, args: LabArgs) -> JsonObject:
         """Search observations by code: valid ones with a number and a time."""
         params = [("patient", args.patient), ("code", args.code)]
         since = None
@@ -178,7 +181,7 @@ class SearchLabs(PatientSearch[LabArgs]):
         return self.summarise_of_patient(args.patient, measurements)
 
 
-class RecordArgs(FrozenModel):
+class RecordArgs(DescribedModel):
     """One patient, perhaps only lately."""
 
     patient: str = Patient
@@ -194,7 +197,7 @@ class RecordSearch(PatientSearch[RecordArgs]):
     has_date: ClassVar[bool] = True
     """Whether the type can be searched by date."""
 
-    def execute(self, args: RecordArgs) -> dict[str, Any]:
+    def execute(self, args: RecordArgs) -> JsonObject:
         """Search the type by patient and time."""
         params = [("patient", args.patient), *self.fixed_params]
         if args.within_hours and self.has_date:
@@ -238,7 +241,7 @@ class SearchProcedures(RecordSearch):
     description = "Finds the procedures done on a patient."
 
 
-def _summarise(resources: Sequence[Resource]) -> dict[str, Any]:
+def _summarise(resources: Sequence[Resource]) -> JsonObject:
     """Summaries of the first resources, and the number of all."""
     return {
         "found": len(resources),
@@ -246,7 +249,7 @@ def _summarise(resources: Sequence[Resource]) -> dict[str, Any]:
     }
 
 
-def _summary(resource: Resource) -> dict[str, Any]:
+def _summary(resource: Resource) -> JsonObject:
     """The elements of a resource that tasks ask about, without those it lacks."""
     quantity = resource.get("valueQuantity") or {}
     identifiers = [entry.get("value") for entry in resource.get("identifier") or []]
@@ -267,12 +270,11 @@ def _summary(resource: Resource) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-class CalculateArgs(FrozenModel):
+class CalculateArgs(DescribedModel):
     """An expression."""
 
-    expression: str = Field(
-        description="such as mean([90, 110]), (3.5 - 3.2) / 0.1 * 10 or age('1950-11-14', now)"
-    )
+    expression: str
+    """such as mean([90, 110]), (3.5 - 3.2) / 0.1 * 10 or age('1950-11-14', now)"""
 
 
 class Calculate(ClinicalTool[CalculateArgs]):
@@ -286,7 +288,7 @@ class Calculate(ClinicalTool[CalculateArgs]):
     )
     takes = CalculateArgs
 
-    def execute(self, args: CalculateArgs) -> dict[str, Any]:
+    def execute(self, args: CalculateArgs) -> JsonObject:
         """The value of the expression."""
         return {
             "value": calculate(
@@ -295,16 +297,17 @@ class Calculate(ClinicalTool[CalculateArgs]):
         }
 
 
-class DateArgs(FrozenModel):
+class DateArgs(DescribedModel):
     """A time relative to the task's clock."""
 
-    days: int = Field(default=0, description="days from now; negative before")
-    hours: float = Field(default=0.0, description="hours from now; negative before")
-    at: str = Field(
-        default="",
-        pattern=r"^([01]\d:[0-5]\d|2[0-3]:[0-5]\d)?$",
-        description="HH:MM of that day",
-    )
+    days: int = 0
+    """days from now; negative before"""
+
+    hours: float = 0.0
+    """hours from now; negative before"""
+
+    at: str = Field(default="", pattern=r"^([01]\d:[0-5]\d|2[0-3]:[0-5]\d)?$")
+    """HH:MM of that day"""
 
 
 class Dates(ClinicalTool[DateArgs]):
@@ -314,7 +317,7 @@ class Dates(ClinicalTool[DateArgs]):
     description = "Tells the time relative to the time it is in this task: in days, in hours, at an hour of that day."
     takes = DateArgs
 
-    def execute(self, args: DateArgs) -> dict[str, Any]:
+    def execute(self, args: DateArgs) -> JsonObject:
         """The time, in FHIR's form."""
         now = self.actions.now
         try:
@@ -327,13 +330,14 @@ class Dates(ClinicalTool[DateArgs]):
         return {"now": format_datetime(now), "time": format_datetime(time)}
 
 
-class DoseArgs(FrozenModel):
+class DoseArgs(DescribedModel):
     """A measurement."""
 
-    measured: float = Field(description="the measured value, as the record has it")
-    unit: str = Field(
-        min_length=1, description="its unit, as the record has it, such as mg/dL"
-    )
+    measured: float
+    """the measured value, as the record has it"""
+
+    unit: str = Field(min_length=1)
+    """its unit, as the record has it, such as mg/dL"""
 
 
 class ReplacementDose(ClinicalTool[DoseArgs]):
@@ -347,7 +351,7 @@ class ReplacementDose(ClinicalTool[DoseArgs]):
     )
     takes = DoseArgs
 
-    def execute(self, args: DoseArgs) -> dict[str, Any]:
+    def execute(self, args: DoseArgs) -> JsonObject:
         """The dose or that the value is not low, by which rule. Raises `ActionFailed`."""
         dosing = parse_dosing(self.actions.session.task_text.context)
         if dosing is None:
@@ -380,7 +384,7 @@ Evidence = Field(
 Settled = Field(default=False, description="true writes")
 
 
-class WriteArgs(FrozenModel):
+class WriteArgs(DescribedModel):
     """A resource to write about one patient, rendered as a payload in one of two formats.
 
     `benchmark` is what MedAgentBench's grader expects, which departs from FHIR twice (a string for
@@ -389,7 +393,7 @@ class WriteArgs(FrozenModel):
 
     patient: str = Patient
 
-    def payload(self, payload_format: PayloadFormat, at: str) -> dict[str, Any]:
+    def payload(self, payload_format: PayloadFormat, at: str) -> JsonObject:
         """The resource in this format; `at` is the time of writing, a FHIR dateTime with a zone."""
         raise NotImplementedError
 
@@ -402,14 +406,16 @@ class WriteArgs(FrozenModel):
 class VitalArgs(WriteArgs):
     """A measured vital sign for a row of the flowsheet, its value as the instruction states it."""
 
-    flowsheet: str = Field(
-        min_length=1, description="the flowsheet ID, as the context gives it"
-    )
-    value: str = Field(min_length=1, description="as it was said, with its unit")
+    flowsheet: str = Field(min_length=1)
+    """the flowsheet ID, as the context gives it"""
+
+    value: str = Field(min_length=1)
+    """as it was said, with its unit"""
+
     evidence: tuple[str, ...] = Evidence
     settled: bool = Settled
 
-    def payload(self, payload_format: PayloadFormat, at: str) -> dict[str, Any]:
+    def payload(self, payload_format: PayloadFormat, at: str) -> JsonObject:
         """An Observation."""
         category = {
             "system": _CATEGORY_SYSTEMS[payload_format],
@@ -430,23 +436,24 @@ class VitalArgs(WriteArgs):
 class MedicationArgs(WriteArgs):
     """An order of a medication by its NDC; `hours` is the duration of an infusion."""
 
-    ndc: str = Field(min_length=1, description="the NDC, as the context gives it")
+    ndc: str = Field(min_length=1)
+    """the NDC, as the context gives it"""
+
     name: str = Field(min_length=1)
-    route: str = Field(
-        min_length=1,
-        description="as the dosing instructions name it, such as IV or oral",
-    )
+    route: str = Field(min_length=1)
+    """as the dosing instructions name it, such as IV or oral"""
+
     dose: float = Field(gt=0)
-    unit: str = Field(
-        min_length=1, description="of the dose, as the dosing instructions name it"
-    )
-    hours: float | None = Field(
-        default=None, gt=0, description="over which it is given, for infusions"
-    )
+    unit: str = Field(min_length=1)
+    """of the dose, as the dosing instructions name it"""
+
+    hours: float | None = Field(default=None, gt=0)
+    """over which it is given, for infusions"""
+
     evidence: tuple[str, ...] = Evidence
     settled: bool = Settled
 
-    def payload(self, payload_format: PayloadFormat, at: str) -> dict[str, Any]:
+    def payload(self, payload_format: PayloadFormat, at: str) -> JsonObject:
         """A MedicationRequest."""
         is_r4 = payload_format is PayloadFormat.R4
         amounts = {"doseQuantity": _quantity(self.dose, self.unit, payload_format)}
@@ -477,28 +484,29 @@ class ServiceArgs(WriteArgs):
     function for a ServiceRequest says 'Use "stat"' (funcs_v1.json).
     """
 
-    system: str = Field(
-        min_length=1,
-        description="http://loinc.org for tests, http://snomed.info/sct for referrals",
-    )
-    code: str = Field(min_length=1, description="as the context gives it")
+    system: str = Field(min_length=1)
+    """http://loinc.org for tests, http://snomed.info/sct for referrals"""
+
+    code: str = Field(min_length=1)
+    """as the context gives it"""
+
     name: str = Field(min_length=1)
-    note: str = Field(
-        default="", description="free text, word for word as the instruction gives it"
-    )
-    when: str = Field(
-        default="", description="the time it is to be done, as the tool dates tells it"
-    )
-    priority: Literal["routine", "urgent", "asap", "stat"] | None = Field(
-        default=None, description="only where the instruction says how urgent it is"
-    )
+    note: str = ""
+    """free text, word for word as the instruction gives it"""
+
+    when: str = ""
+    """the time it is to be done, as the tool dates tells it"""
+
+    priority: Literal["routine", "urgent", "asap", "stat"] | None = None
+    """only where the instruction says how urgent it is"""
+
     evidence: tuple[str, ...] = Evidence
     settled: bool = Settled
 
-    def payload(self, payload_format: PayloadFormat, at: str) -> dict[str, Any]:
+    def payload(self, payload_format: PayloadFormat, at: str) -> JsonObject:
         """A ServiceRequest."""
         coding = {"system": self.system, "code": self.code, "display": self.name}
-        payload: dict[str, Any] = {
+        payload: JsonObject = {
             "resourceType": "ServiceRequest",
             "code": {"coding": [coding], "text": self.name},
             "authoredOn": at,
@@ -517,7 +525,7 @@ class ServiceArgs(WriteArgs):
         return payload
 
 
-def _quantity(value: float, unit: str, payload_format: PayloadFormat) -> dict[str, Any]:
+def _quantity(value: float, unit: str, payload_format: PayloadFormat) -> JsonObject:
     quantity = {"value": normalize_number(value), "unit": unit}
     if payload_format is PayloadFormat.R4:
         quantity.update(system=_UCUM, code=unit)
@@ -532,9 +540,9 @@ class WriteTool(ClinicalTool[Order]):
 
     def __init__(self, actions: Actions) -> None:
         super().__init__(actions)
-        self._previewed: list[Mapping[str, Any]] = []
+        self._previewed: list[JsonObject] = []
 
-    def execute(self, args: Order) -> dict[str, Any]:
+    def execute(self, args: Order) -> JsonObject:
         """Preview the resource, or write it if it is settled and was previewed.
 
         Raises `ActionFailed`.
@@ -577,16 +585,17 @@ class OrderService(WriteTool[ServiceArgs]):
     takes = ServiceArgs
 
 
-class FinishArgs(FrozenModel):
+class FinishArgs(DescribedModel):
     """What is handed in."""
 
-    answers: tuple[int | float | str, ...] = Field(
-        description="numbers without units, or texts; empty if none"
-    )
-    explanation: str = Field(default="", description="why, in a sentence")
-    cited: tuple[str, ...] = Field(
-        default=(), description="the resources it rests on, as Type/id"
-    )
+    answers: tuple[int | float | str, ...]
+    """numbers without units, or texts; empty if none"""
+
+    explanation: str = ""
+    """why, in a sentence"""
+
+    cited: tuple[str, ...] = ()
+    """the resources it rests on, as Type/id"""
 
 
 class Finish(ClinicalTool[FinishArgs]):
@@ -596,7 +605,7 @@ class Finish(ClinicalTool[FinishArgs]):
     description = "Hands in the answers and ends the task."
     takes = FinishArgs
 
-    def execute(self, args: FinishArgs) -> dict[str, Any]:
+    def execute(self, args: FinishArgs) -> JsonObject:
         """End the conversation. Raises `ActionFailed` if a cited resource was not read."""
         known = self.actions.known_resources
         unread = [reference for reference in args.cited if reference not in known]

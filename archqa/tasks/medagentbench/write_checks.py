@@ -6,7 +6,7 @@ record.
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from archqa.core.id_lists import list_ids
 from archqa.fhir.record import Resource, objects_of
@@ -71,7 +71,7 @@ class WriteContext(NamedTuple):
 
 
 def objections(
-    payload: Mapping[str, Any],
+    payload: Resource,
     task_text: TaskText,
     context: WriteContext,
     evidence: tuple[str, ...] = (),
@@ -101,7 +101,7 @@ def objections(
 
 
 def missing_reads(
-    payload: Mapping[str, Any],
+    payload: Resource,
     task_text: TaskText,
     context: WriteContext,
     evidence: tuple[str, ...],
@@ -136,7 +136,7 @@ def missing_reads(
     return reasons
 
 
-def subject_patient_id(payload: Mapping[str, Any]) -> str:
+def subject_patient_id(payload: Resource) -> str:
     """The id of the patient that a payload is about; empty if it names none."""
     subject = payload.get("subject")
     reference = subject.get("reference") if isinstance(subject, dict) else None
@@ -220,7 +220,7 @@ def _wrong_evidence_unit(
             )
 
 
-def _is_duplicate(payload: Mapping[str, Any], resource: Mapping[str, Any]) -> bool:
+def _is_duplicate(payload: Resource, resource: Resource) -> bool:
     is_same = (
         resource.get("resourceType") == payload.get("resourceType")
         and subject_patient_id(resource) == subject_patient_id(payload)
@@ -232,7 +232,7 @@ def _is_duplicate(payload: Mapping[str, Any], resource: Mapping[str, Any]) -> bo
     return is_same and shares_code and is_in_force
 
 
-def _occasion(resource: Mapping[str, Any]) -> str:
+def _occasion(resource: Resource) -> str:
     """What tells two resources of one code apart.
 
     It is the day of an order, the instant of a measurement.
@@ -242,7 +242,7 @@ def _occasion(resource: Mapping[str, Any]) -> str:
     return str(resource.get("occurrenceDateTime") or resource.get("authoredOn"))[:10]
 
 
-def resource_codes(payload: Mapping[str, Any]) -> list[str]:
+def resource_codes(payload: Resource) -> list[str]:
     """The codes of the medication or service, else the text of the code."""
     concept = payload.get("medicationCodeableConcept") or payload.get("code")
     if not isinstance(concept, dict):
@@ -254,7 +254,7 @@ def resource_codes(payload: Mapping[str, Any]) -> list[str]:
     return codes
 
 
-def dose_units(payload: Mapping[str, Any]) -> list[str]:
+def dose_units(payload: Resource) -> list[str]:
     """The units of the doses of an order."""
     units = []
     for dosage in objects_of(payload, "dosageInstruction"):

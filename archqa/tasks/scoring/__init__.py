@@ -353,8 +353,10 @@ def shorten_quotes(line: str) -> str:
     return _LONG_QUOTE.sub(r"\1\2…\1", line)
 
 
-def write_leaderboard(path: Path, scores: Mapping[str, float]) -> None:
-    """Write the scores by their official names, as the leaderboard takes them."""
+def write_leaderboard(path: Path | None, scores: Mapping[str, float]) -> None:
+    """Write the scores by their official names, as the leaderboard takes them, if a file was named."""
+    if path is None:
+        return
     official = {
         name: value for name, value in scores.items() if name not in _OWN_SCORES
     }

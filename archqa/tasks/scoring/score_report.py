@@ -9,6 +9,7 @@ from archqa import plug_ins
 from archqa.core.html import SCORE_COLUMNS, score_rows, scores_html
 from archqa.core.near_misses import advice_on_name
 from archqa.core.usage import Usage
+from archqa.core.value import JsonObject
 from archqa.errors import PlugInError, quoted
 from archqa.tasks.key_provenance import KeyProvenance
 from scoring import Metric, Scores, ScoringError, add_metric_source, own_metrics
@@ -78,13 +79,13 @@ class ScoreReport(Mapping[str, float]):
     scores: Scores
     baselines: Baselines
     fingerprints: dict[str, str]
-    disagreements: tuple[dict[str, Any], ...] = ()
+    disagreements: tuple[JsonObject, ...] = ()
     disagreements_path: Path | None = None
-    unsupported_lines: tuple[dict[str, Any], ...] = ()
+    unsupported_lines: tuple[JsonObject, ...] = ()
     unsupported_lines_path: Path | None = None
     judge_usage: Usage | None = None
-    faults: dict[str, dict[str, Any]] | None = None
-    run_files: dict[str, Any] = field(default_factory=dict)
+    faults: dict[str, JsonObject] | None = None
+    run_files: JsonObject = field(default_factory=dict)
     cases_in_key: int = 0
     key: KeyProvenance | None = None
 
@@ -123,9 +124,9 @@ class ScoreReport(Mapping[str, float]):
     def _repr_html_(self) -> str:
         return scores_html(self.as_json(), self.scores.warnings)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         """The object that `archqa score --json` prints."""
-        content: dict[str, Any] = {
+        content: JsonObject = {
             **self.scores.as_json(),
             "cases_in_key": self.cases_in_key,
             "baselines": self.baselines,
