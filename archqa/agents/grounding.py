@@ -196,9 +196,8 @@ def find_conflict(
         for kind in (Assertion.ABSENT, Assertion.OPEN, Assertion.PLANNED):
             if is_statement and all(kind in one for one in stated):
                 return Conflict[kind.name]
-        is_denied = assertions(line, thing.start, thing.end) == {Assertion.ABSENT}
         is_finding = thing.concept.aspect is Aspect.FINDING
-        if is_denied and is_finding and set().union(*stated) == {Assertion.PRESENT}:
+        if _denies(line, thing.start) and is_finding and set().union(*stated) == {Assertion.PRESENT}:
             return Conflict.PRESENT
     parts = body_parts(line)
     named = body_parts("\n".join(f"{one.heading} {one.text}" for one in sources))
@@ -206,6 +205,22 @@ def find_conflict(
     if shared and not shared & sides and parts & sides and named & sides:
         return Conflict.SIDE
     return None
+
+
+_DENIAL = re.compile(r"(?:\s+[\w-]+){0,3}\s+")
+
+
+def _denies(line: str, position: int) -> bool:
+    """Whether a word that denies stands just before what begins here ("no sign of pneumonia").
+
+    One that stands further away may deny something else: "No further imaging is needed: the CT
+    showed the nodule".
+    """
+    for cue in find_cues(line):
+        is_before = cue.kind == "absent" and cue.reaches_after and cue.end < position
+        if is_before and _DENIAL.fullmatch(line, cue.end, position):
+            return True
+    return False
 
 
 def names_words_of(question: str, words: Sequence[str]) -> bool:
