@@ -50,16 +50,10 @@ COMMANDS = {
         "model",
     ),
     "a prompt version": (
-        *(
-            [
-                "tune",
-                "mini",
-                "--agent",
-                "decision",
-                "--prompts",
-                "decision/v2,desision/v2",
-            ],
-        ),
+        [
+            *("predict", "mini", "--pipeline", "dmis", "--model", "m"),
+            *("--set", "agents.decision.prompt=decision/v22"),
+        ],
         "decision/v2",
     ),
     "a kind of list": (["list", "pipeline"], "pipelines"),

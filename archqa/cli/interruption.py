@@ -43,7 +43,6 @@ _AT_THE_START = "archqa: interrupted; nothing was begun.\n"
 _SENTENCES = {
     "predict": "no case was in progress; `archqa list runs` shows the runs there are.",
     "ablate": "run the same command again: it goes on where it stopped.",
-    "tune": "run the same command again: it goes on where it stopped.",
     "ask": "no answer was given; ask again.",
     "score": "scoring did not end; score again.",
     "cases check": "the file was not checked to its end; nothing was written.",

@@ -91,7 +91,6 @@ _PANELS = {
         "compare": "Compare two runs of the same cases by a paired test over cases.",
     },
     "Study": {
-        "tune": "Compare versions of a prompt, and measure the choice on cases it did not use.",
         "ablate": "Run the paper's ablations: labels x experts x context (Table 1), and the two answer "
         "strategies (Table 2).",
         "evaluate": "Measurements on sets of your own.",

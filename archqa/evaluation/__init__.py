@@ -1,1 +1,1 @@
-"""Scoring of runs: references, baselines, comparison, judges, ablation and tuning."""
+"""Scoring of runs: references, baselines, comparison, judges and ablation."""

@@ -1,4 +1,4 @@
-"""Scripted models for tests of scoring and tuning."""
+"""Scripted models for tests of scoring."""
 
 from tests.runs.conftest import make_scripted_model, model
 

@@ -65,7 +65,6 @@ def test_predict_is_answered_on_this_machine_and_says_so(tmp_path: Path) -> None
         ["predict", "mini", "--pipeline", "dmis"],
         ["predict", "mini", "--pipeline", "dmis", "--yes"],
         ["ablate", "mini", "--pipeline", "dmis"],
-        ["tune", "mini", "--agent", "decision", "--prompts", "decision/v2,compress/v2"],
         ["batch", "submit", "mini"],
         [
             "ask",

@@ -174,14 +174,10 @@ def test_an_interruption_at_any_moment_of_the_start_is_no_traceback(
     assert "Traceback" not in result.stderr
 
 
-TUNE = ("tune", "mini", "--agent", "decision", "--prompts", "decision/v2,compress/v2")
-
-
 @pytest.mark.parametrize(
     ("command", "sentence"),
     [
         (("ablate", "mini", "--key", KEY), "run the same command again: it goes on"),
-        ((*TUNE, "--key", KEY), "run the same command again: it goes on"),
         (("batch", "submit", "mini"), "`archqa batch status RUN` shows it"),
     ],
 )

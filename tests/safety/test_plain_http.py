@@ -35,17 +35,6 @@ def _no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
 TO_A_MODEL = [
     ["predict", "mini", "--model", "m", "--quiet"],
     ["predict", "mini", "--json"],
-    [
-        *(
-            "tune",
-            "mini",
-            "--agent",
-            "decision",
-            "--prompts",
-            "decision/v2,compress/v2",
-        ),
-        *("--model", "m", "--quiet"),
-    ],
     ["ablate", "mini", "--model", "m", "--quiet"],
     ["batch", "submit", "mini", "--model", "m"],
     ["ask", "Why?", "--note", "note.txt", "--model", "m"],
