@@ -197,7 +197,11 @@ def find_conflict(
             if is_statement and all(kind in one for one in stated):
                 return Conflict[kind.name]
         is_finding = thing.concept.aspect is Aspect.FINDING
-        if _denies(line, thing.start) and is_finding and set().union(*stated) == {Assertion.PRESENT}:
+        if (
+            _denies(line, thing.start)
+            and is_finding
+            and set().union(*stated) == {Assertion.PRESENT}
+        ):
             return Conflict.PRESENT
     parts = body_parts(line)
     named = body_parts("\n".join(f"{one.heading} {one.text}" for one in sources))
