@@ -10,10 +10,10 @@ from typing import Literal
 from pydantic import Field
 
 from archqa.core.near_misses import unknown_name
-from archqa.core.value import FrozenModel
+from archqa.core.value import DescribedModel
 
 
-class Conventions(FrozenModel):
+class Conventions(DescribedModel):
     """How to interpret a query. The defaults are the clinical conventions."""
 
     name: str = "clinical"
@@ -22,70 +22,58 @@ class Conventions(FrozenModel):
         description="The current visit is the latest one without an end. If every visit has "
         "ended: the most recent one, with a warning (latest), or none (without_end).",
     )
-    now: Literal["as_given", "midnight"] = Field(
-        default="as_given",
-        description="The time of the question, or 00:00:00 of that day (midnight).",
-    )
-    since_window_end: Literal["never", "with_the_clock"] = Field(
-        default="never",
-        description="Whether 'since' excludes what is later than the day of the question "
-        "(with_the_clock).",
-    )
+    now: Literal["as_given", "midnight"] = "as_given"
+    """The time of the question, or 00:00:00 of that day (midnight)."""
+
+    since_window_end: Literal["never", "with_the_clock"] = "never"
+    """Whether 'since' excludes what is later than the day of the question (with_the_clock)."""
+
     later_rows: Literal["left_out_if_stated", "left_out", "counted"] = Field(
         default="left_out_if_stated",
         description="Rows and visits dated after the time of the question are left out with a "
         "warning: where whoever asks stated that time (`at_stated_time`), always, or never "
         "(counted).",
     )
-    month_arithmetic: Literal["last_day", "overflow"] = Field(
-        default="last_day",
-        description="31 December minus one month: 30 November (last_day), or 31 November, which "
-        "is 1 December (overflow).",
-    )
+    month_arithmetic: Literal["last_day", "overflow"] = "last_day"
+    """31 December minus one month: 30 November (last_day), or 31 November, which is 1 December (overflow)."""
+
     name_matching: Literal["words", "equal"] = Field(
         default="words",
         description="equal: the full name, ignoring case and outer white space. words: for "
         "measurements the full name if the record has it, else all its words; for drugs, "
         "procedures and diagnoses all its words.",
     )
-    distinct_name_matching: Literal["folded", "as_written"] = Field(
-        default="folded",
-        description="Whether `Vancomycin` and `vancomycin` are one drug, or two (as_written).",
-    )
-    time_comparison: Literal["instants", "wall_clock"] = Field(
-        default="instants",
-        description="Order and durations by true time, or by the local clock without its zone.",
-    )
+    distinct_name_matching: Literal["folded", "as_written"] = "folded"
+    """Whether `Vancomycin` and `vancomycin` are one drug, or two (as_written)."""
+
+    time_comparison: Literal["instants", "wall_clock"] = "instants"
+    """Order and durations by true time, or by the local clock without its zone."""
+
     requires_encounter: bool = Field(
         default=False,
         description="Lab results and microbiology tests without an encounter are left out, and "
         "rows without an encounter belong to no visit; else their time decides.",
     )
-    include_icu_procedures: bool = Field(
-        default=True,
-        description="Whether ICU activities (lines, imaging, ventilation) count as procedures.",
-    )
-    convert_to_celsius: bool = Field(
-        default=True,
-        description="Convert degrees Fahrenheit, so that all temperatures are comparable.",
-    )
-    censored_values: Literal["as_bound", "left_out"] = Field(
-        default="as_bound",
-        description="'< 0.01' counts as 0.01, with a warning, or is left out as no number.",
-    )
-    include_text_values: bool = Field(
-        default=True, description="Whether a result in words is a value."
-    )
+    include_icu_procedures: bool = True
+    """Whether ICU activities (lines, imaging, ventilation) count as procedures."""
+
+    convert_to_celsius: bool = True
+    """Convert degrees Fahrenheit, so that all temperatures are comparable."""
+
+    censored_values: Literal["as_bound", "left_out"] = "as_bound"
+    """'< 0.01' counts as 0.01, with a warning, or is left out as no number."""
+
+    include_text_values: bool = True
+    """Whether a result in words is a value."""
+
     statuses: Literal["obeyed", "ignored"] = Field(
         default="obeyed",
         description="Whether what was entered in error, not done, refuted, cancelled or only "
         "planned is left out (obeyed), or every resource is a fact (ignored).",
     )
-    one_code_is_one_thing: bool = Field(
-        default=True,
-        description="Rows with a code of a row that has the name count too, whatever they are "
-        "called there.",
-    )
+    one_code_is_one_thing: bool = True
+    """Rows with a code of a row that has the name count too, whatever they are called there."""
+
     hospital_visits: Literal["inpatient", "all"] = Field(
         default="inpatient",
         description="Whether a hospital visit is one of an inpatient, or any encounter that is "
@@ -96,10 +84,9 @@ class Conventions(FrozenModel):
         description="Whether what the patient is said to take and what was handed over without "
         "an order are medications, too, or orders only.",
     )
-    strength_as_dose: bool = Field(
-        default=True,
-        description="Where an order has no dose with a unit, the strength in the drug's name.",
-    )
+    strength_as_dose: bool = True
+    """Where an order has no dose with a unit, the strength in the drug's name."""
+
     missing_start_policy: Literal["authored", "authored_unless_ordered"] = Field(
         default="authored",
         description="A prescription without a start starts when it was written; "
@@ -110,10 +97,9 @@ class Conventions(FrozenModel):
         description="The encounter's class as text, or MIMIC-IV's admission_type inferred from "
         "class, priority, source and wards (right in 262 of 275 visits of the demo).",
     )
-    demographic_coding: Literal["plain", "mimic"] = Field(
-        default="plain",
-        description="Sex and marital status as female, married; or as F, MARRIED as in MIMIC-IV.",
-    )
+    demographic_coding: Literal["plain", "mimic"] = "plain"
+    """Sex and marital status as female, married; or as F, MARRIED as in MIMIC-IV."""
+
     marital_status_source: Literal["patient", "last_admission"] = Field(
         default="patient",
         description="last_admission: the Patient's marital status was copied from the last "

@@ -23,7 +23,7 @@ from pydantic import (
 )
 
 from archqa import plug_ins
-from archqa.core.value import FrozenModel
+from archqa.core.value import DescribedModel, FrozenModel
 from archqa.errors import CallerError, StorageError
 from archqa.llm.prices import Price, listed_prices
 from archqa.safety.server_urls import (
@@ -93,61 +93,55 @@ BackendName = Annotated[str | None, AfterValidator(_refuse_unknown_backend)]
 """`model`, `embedded` or the name of a plug-in; None leaves it to the pipeline."""
 
 
-class LimitSettings(FrozenModel):
+class LimitSettings(DescribedModel):
     """What a run may ask of a server, and spend."""
 
     model_config = _FINITE
 
-    jobs: int = Field(default=8, ge=1, description="requests in flight at once")
-    requests_per_minute: int | None = Field(
-        default=None,
-        ge=1,
-        description="requests started a minute, all servers together",
-    )
-    tokens_per_minute: int | None = Field(
-        default=None, ge=1, description="prompt tokens started a minute, estimated"
-    )
-    max_cost: float | None = Field(
-        default=None, gt=0, description="US dollars after which the run stops"
-    )
-    timeout: float = Field(
-        default=180.0, gt=0, description="seconds to wait for one reply"
-    )
+    jobs: int = Field(default=8, ge=1)
+    """requests in flight at once"""
+
+    requests_per_minute: int | None = Field(default=None, ge=1)
+    """requests started a minute, all servers together"""
+
+    tokens_per_minute: int | None = Field(default=None, ge=1)
+    """prompt tokens started a minute, estimated"""
+
+    max_cost: float | None = Field(default=None, gt=0)
+    """US dollars after which the run stops"""
+
+    timeout: float = Field(default=180.0, gt=0)
+    """seconds to wait for one reply"""
 
 
-class RetrySettings(FrozenModel):
+class RetrySettings(DescribedModel):
     """When a request that failed is sent again."""
 
     model_config = _FINITE
 
-    tries: int = Field(
-        default=5, ge=1, description="times one request is sent, at most"
-    )
-    first_wait: float = Field(
-        default=0.5,
-        ge=0,
-        description="seconds before the second try, doubled with each further",
-    )
+    tries: int = Field(default=5, ge=1)
+    """times one request is sent, at most"""
+
+    first_wait: float = Field(default=0.5, ge=0)
+    """seconds before the second try, doubled with each further"""
 
 
-class CacheSettings(FrozenModel):
+class CacheSettings(DescribedModel):
     """Where replies are kept, so that none is paid for twice."""
 
     model_config = _FINITE
 
-    enabled: bool = Field(
-        default=True, description="whether replies are kept and reused"
-    )
-    dir: Path = Field(
-        default_factory=lambda: _user_cache(),
-        description="folder of the file of replies",
-    )
-    gib: float = Field(
-        default=4.0, gt=0, description="size past which the oldest replies are dropped"
-    )
-    url: SecretStr | None = Field(
-        default=None, description="a PostgreSQL server that keeps the replies instead"
-    )
+    enabled: bool = True
+    """whether replies are kept and reused"""
+
+    dir: Path = Field(default_factory=lambda: _user_cache())
+    """folder of the file of replies"""
+
+    gib: float = Field(default=4.0, gt=0)
+    """size past which the oldest replies are dropped"""
+
+    url: SecretStr | None = None
+    """a PostgreSQL server that keeps the replies instead"""
 
     @property
     def path(self) -> Path:
@@ -160,44 +154,44 @@ class CacheSettings(FrozenModel):
         return str(self.path) if self.url is None else "a PostgreSQL server (cache.url)"
 
 
-class RaySettings(FrozenModel):
+class RaySettings(DescribedModel):
     """The Ray cluster of a run with `runner=ray`."""
 
-    address: str | None = Field(
-        default=None,
-        description="the cluster's head, or auto; default: a new cluster here",
-    )
-    workers: int | None = Field(
-        default=None,
-        ge=1,
-        description="default: one a node, or one a core without a model",
-    )
+    address: str | None = None
+    """the cluster's head, or auto; default: a new cluster here"""
+
+    workers: int | None = Field(default=None, ge=1)
+    """default: one a node, or one a core without a model"""
 
 
-class AgentSettings(FrozenModel):
+class AgentSettings(DescribedModel):
     """One agent's own model, server and backend; None means: as the rest of the run."""
 
     model_config = _FINITE
 
-    model: ModelName = Field(default=None, description="its own model")
-    base_url: BaseUrl = Field(default=None, description="its own server")
-    key_variable: str | None = Field(
-        default=None, description="environment variable with the key of this server"
-    )
-    backend: BackendName = Field(
-        default=None,
-        description="a model, the engine inside archqa, or a plug-in (archqa list backends)",
-    )
-    temperature: float | None = Field(default=0.0, description="sampling temperature")
-    max_tokens: int | None = Field(
-        default=4096, description="tokens of a reply at most"
-    )
-    turns: int = Field(
-        default=3, ge=1, le=10, description="tries to give a valid reply"
-    )
-    prompt: ModelName = Field(
-        default=None, description="another version of its prompt, such as decision/v1"
-    )
+    model: ModelName = None
+    """its own model"""
+
+    base_url: BaseUrl = None
+    """its own server"""
+
+    key_variable: str | None = None
+    """environment variable with the key of this server"""
+
+    backend: BackendName = None
+    """a model, the engine inside archqa, or a plug-in (archqa list backends)"""
+
+    temperature: float | None = 0.0
+    """sampling temperature"""
+
+    max_tokens: int | None = 4096
+    """tokens of a reply at most"""
+
+    turns: int = Field(default=3, ge=1, le=10)
+    """tries to give a valid reply"""
+
+    prompt: ModelName = None
+    """another version of its prompt, such as decision/v1"""
 
 
 def _validated_sections(values: Any) -> FrozenModel:

@@ -16,7 +16,7 @@ from archqa.asking.chart_agent.marked_record import MarkedRecord
 from archqa.asking.record import PatientQueries
 from archqa.chart.note_index import Encode
 from archqa.chart.notes import ChartNotes
-from archqa.core.value import FrozenModel
+from archqa.core.value import DescribedModel
 from archqa.fhir import Record
 from archqa.query import CannotExecute
 from archqa.query.contents import contents_card, contents_of
@@ -120,10 +120,12 @@ class _ChartTool(Tool[Arguments]):
     record: MarkedRecord
 
 
-class SearchNotesArguments(FrozenModel):
+class SearchNotesArguments(DescribedModel):
     """What to search for."""
 
-    query: str = Field(description="Words or a sentence as a note would have them.")
+    query: str
+    """Words or a sentence as a note would have them."""
+
     since: str = _SINCE
     until: str = _UNTIL
     title: str = _TITLE
@@ -146,12 +148,17 @@ class SearchNotes(_ChartTool[SearchNotesArguments]):
         return ToolResult(output={"lines": lines})
 
 
-class ReadNoteArguments(FrozenModel):
+class ReadNoteArguments(DescribedModel):
     """Which sentences of which note."""
 
-    note: str = Field(description="The note's mark, such as n3.")
-    first: int = Field(default=1, ge=1, description="The first sentence to read.")
-    last: int = Field(default=0, ge=0, description="The last one; 0: as many as fit.")
+    note: str
+    """The note's mark, such as n3."""
+
+    first: int = Field(default=1, ge=1)
+    """The first sentence to read."""
+
+    last: int = Field(default=0, ge=0)
+    """The last one; 0: as many as fit."""
 
 
 class ReadNote(_ChartTool[ReadNoteArguments]):
@@ -167,7 +174,7 @@ class ReadNote(_ChartTool[ReadNoteArguments]):
         return _result(lines, "There is no such note. list_notes has the marks.")
 
 
-class ListNotesArguments(FrozenModel):
+class ListNotesArguments(DescribedModel):
     """Which notes."""
 
     title: str = _TITLE
@@ -192,12 +199,11 @@ class ListNotes(_ChartTool[ListNotesArguments]):
         return _result(self.notes.listed(selected), "No note fits these limits.")
 
 
-class QueryRecordArguments(FrozenModel):
+class QueryRecordArguments(DescribedModel):
     """What to ask."""
 
-    question: str = Field(
-        description="A short question in everyday words, such as: latest LDL?"
-    )
+    question: str
+    """A short question in everyday words, such as: latest LDL?"""
 
 
 class QueryRecord(_ChartTool[QueryRecordArguments]):
@@ -214,14 +220,13 @@ class QueryRecord(_ChartTool[QueryRecordArguments]):
         return _result(self.record.answered(args.question), "Nothing was found.")
 
 
-class ListRecordArguments(FrozenModel):
+class ListRecordArguments(DescribedModel):
     """Which rows."""
 
     kind: str = Field(description=f"One of: {', '.join(KINDS)}.")
-    contains: str = Field(
-        default="",
-        description="Words of the row or their beginnings, or what it is a kind of.",
-    )
+    contains: str = ""
+    """Words of the row or their beginnings, or what it is a kind of."""
+
     since: str = _SINCE
     until: str = _UNTIL
 
@@ -248,10 +253,11 @@ class ListRecord(_ChartTool[ListRecordArguments]):
         return _result(lines, "There are none.")
 
 
-class ReadResourceArguments(FrozenModel):
+class ReadResourceArguments(DescribedModel):
     """Which row."""
 
-    row: str = Field(description="The row's mark, such as r5.")
+    row: str
+    """The row's mark, such as r5."""
 
 
 class ReadResource(_ChartTool[ReadResourceArguments]):
