@@ -85,7 +85,8 @@ async def test_a_note_of_any_length_is_decided_and_invented_ids_are_sent_back(
         schema = server.bodies[0]["response_format"]["json_schema"]["schema"]
     assert strict_rules.enum_values(schema) == listed
     assert "the note has only" in steps[0].rejected
-    assert ("9999" in steps[0].rejected) == bool(listed)
+    if listed:
+        assert "9999" in steps[0].rejected
 
 
 class Cited(FrozenModel):

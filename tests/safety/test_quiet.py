@@ -47,7 +47,7 @@ def test_retries_are_summed_up_in_one_line_a_reason(fault: str, tmp_path: Path) 
         result = archqa("predict", "mini", *options, cwd=tmp_path)
         repeated = server.requests.outcomes[fault]
     assert result.returncode == 0, result.stderr
-    lines = [line for line in result.stderr.splitlines() if "sent again" in line]
+    lines = [line for line in result.stderr.splitlines() if "were sent again" in line]
     assert lines == [f"archqa: {repeated} requests were sent again: HTTP {fault[-3:]}"]
     assert "stamina" not in result.stderr
 
@@ -81,7 +81,8 @@ def test_a_quiet_run_on_a_dead_server_prints_one_error(tmp_path: Path) -> None:
     assert result.returncode == 4
     headline, *advice = result.stderr.splitlines()
     assert headline.startswith("archqa: The model's server failed 3 times")
-    assert len(advice) == 1
+    assert len(advice) == 2
+    assert advice[1].strip() == "--resume goes on where this run stopped."
 
 
 def test_a_quiet_embedded_run_says_nothing(tmp_path: Path) -> None:

@@ -23,8 +23,8 @@ def malformed_element(resource: dict[str, Any]) -> str:
     A resource that was not converted to R4 as a whole (`NOT_CONVERTED`) has other types.
     """
     malformed = _malformed_part(resource, str(resource.get("resourceType")))
-    if malformed and not malformed.startswith("meta"):
-        tags = (resource.get("meta") or {}).get("tag") or ()
+    if malformed and _malformed_part(resource.get("meta"), "Meta") is None:
+        tags = resource["meta"].get("tag") or ()
         if any(tag and tag.get("system") == NOT_CONVERTED for tag in tags):
             return ""
     return malformed or ""

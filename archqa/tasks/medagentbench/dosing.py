@@ -13,7 +13,7 @@ _BAND = re.compile(
     re.IGNORECASE,
 )
 _STEP = re.compile(
-    rf"for (?:every|each) (?P<step>{_NUMBER})\s*(?P<measure>[A-Za-z]++/[A-Za-z]++).{0, 500}?\bbelow\b.{0, 200}?"
+    rf"for (?:every|each) (?P<step>{_NUMBER})\s*(?P<measure>[A-Za-z]++/[A-Za-z]++).{{0,500}}?\bbelow\b.{{0,200}}?"
     rf"(?P<dose>{_NUMBER})\s*(?P<unit>[A-Za-z]+)\b(?P<rest>.*)",
     re.IGNORECASE | re.DOTALL,
 )

@@ -192,12 +192,12 @@ def test_posts_are_compared_with_the_base_that_the_agents_were_told(
     transcript = transcript_posting((url, vital_sign_payload(ONE)), finish="[]")
     [graded_task] = read_tasks([task(3, ONE)])
 
-    def faults(*base: str) -> list[str]:
-        found = official_faults(graded_task, transcript, benchmark.lookup, *base)
+    def faults(base: str) -> list[str]:
+        found = official_faults(graded_task, transcript, benchmark.lookup, base)
         return [fault.kind for fault in found]
 
     assert faults(elsewhere) == []
-    assert faults() == ["wrong_endpoint"]
+    assert faults(BASE) == ["wrong_endpoint"]
 
 
 def test_a_number_beyond_all_bounds_is_wrong_and_nothing_breaks(
