@@ -125,9 +125,7 @@ def result_table(run: Run) -> Table:
         table.add_row("cost", format_dollars(summary["cost_usd"]))
     remarks = sum(len(record.remarks) for record in run.records)
     if remarks:
-        table.add_row(
-            "remarks", f"{remarks} (stages that failed and fell back; see archqa show)"
-        )
+        table.add_row("remarks", f"{remarks} (see archqa show)")
     table.add_row("seconds", f"{summary['seconds']:.1f}")
     return table
 

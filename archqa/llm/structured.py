@@ -125,10 +125,10 @@ def _bare(node: Any, keywords: AbstractSet[str]) -> Any:
             bare[keyword] = {name: _bare(value[name], keywords) for name in value}
         elif keyword in keywords:
             bare[keyword] = _bare(value, keywords)
-    alternatives = [each for each in bare.get("anyOf", ()) if each != {"type": "null"}]
-    if len(alternatives) == 1:
+    options = [option for option in bare.get("anyOf", ()) if option != {"type": "null"}]
+    if len(options) == 1:
         del bare["anyOf"]
-        bare.update(alternatives[0])
+        bare.update(options[0])
     if "enum" in bare:
         bare.pop("type", None)  # The values tell it.
     return bare

@@ -251,10 +251,10 @@ def contents_card(
     kinds: Collection[str] = (),
 ) -> str:
     """The card as text for a prompt: these kinds are described, or all listed if none of them has rows."""
-    shown = [kind for kind in contents.kinds.values() if kind.what in kinds]
+    relevant = [kind for kind in contents.kinds.values() if kind.what in kinds]
     others = []
     for kind in contents.kinds.values():
-        if shown and kind not in shown:
+        if relevant and kind not in relevant:
             others.append(f"{kind.what} {kind.number}")
     absent = [what for what in KINDS if what not in contents.kinds]
     footers = []
@@ -264,10 +264,10 @@ def contents_card(
         footers.append(f"No rows of: {', '.join(absent)}")
     room = max_characters - len("\n".join(footers))
     lines_by_heading: dict[str, list[_Line]] = {}
-    for kind in shown or contents.kinds.values():
+    for kind in relevant or contents.kinds.values():
         heading = f"{kind.what}: {rows_text(kind.number, kind.dates)}"
         described = f"{heading}. {kind_description(kind.what)}"
-        if shown and len(described) < room:
+        if relevant and len(described) < room:
             heading = described
         room -= len(heading) + 1
         lines_by_heading[heading] = _lines(kind)
