@@ -1,6 +1,7 @@
 """Every test: no network but loopback, its own cache and settings, no key from outside."""
 
-from collections.abc import Iterator
+import warnings
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,35 @@ def shared() -> Path:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the tests on a real model server: they take longest, and others fill the gaps."""
     items.sort(key=lambda item: item.get_closest_marker("server") is None)
+
+
+def without_surrogates(content: Any) -> Any:
+    """Escape lone surrogates, which no worker of pytest-xdist can send: the session would end."""
+    if isinstance(content, str):
+        return content.encode(errors="backslashreplace").decode()
+    if isinstance(content, dict):
+        return {
+            without_surrogates(name): without_surrogates(value)
+            for name, value in content.items()
+        }
+    if isinstance(content, list | tuple):
+        return type(content)(map(without_surrogates, content))
+    return content
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Generator[None, Any, Any]:
+    """Let a test fail whose message quotes half a character."""
+    return without_surrogates((yield))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_warning_recorded(warning_message: warnings.WarningMessage) -> None:
+    """Let a warning quote half a character, such as one of a file that a test left open."""
+    text = str(warning_message.message)
+    escaped = without_surrogates(text)
+    if escaped != text:
+        warning_message.message = warning_message.category(escaped)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
