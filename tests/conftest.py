@@ -6,10 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from pytest_socket import enable_socket, socket_allow_hosts
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
+
+# No test depends on an idle machine.
+settings.register_profile("archqa", deadline=None)
+settings.load_profile("archqa")
 
 
 @pytest.fixture(autouse=True)

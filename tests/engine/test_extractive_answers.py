@@ -29,7 +29,7 @@ def answered(case: Case, chosen: frozenset[str], limit: int = 75):
     return compose(case, chosen, dict.fromkeys(case.sentence_ids, 0.5), limit)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=150)
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=150)
 @given(notes, st.integers(10, 90), st.data())
 def test_every_line_is_cited_and_the_words_are_kept_to(texts, limit, data) -> None:
     case = make_case(texts)
@@ -156,7 +156,6 @@ def cut_numbers(sentence: str) -> set[str]:
     return shown - whole
 
 
-@settings(deadline=None)
 @given(frames, st.tuples(values, values, values))
 def test_no_variant_has_a_part_of_a_number(
     frame: str, numbers: tuple[str, ...]

@@ -95,7 +95,7 @@ def answers(store: Store) -> list[Any]:
     return pages
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(lines=st.lists(ndjson_line(), max_size=12), compress=st.booleans())
 def test_a_record_that_is_dumped_and_loaded_is_equal(
     lines: list[str], compress: bool, tmp_path_factory: pytest.TempPathFactory

@@ -70,7 +70,7 @@ def put(resource: dict[str, Any], path: str, reference: str) -> None:
         resource[name] = member
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(resources=records())
 def test_everything_of_an_encounter_is_what_a_brute_force_search_finds(
     resources: list[dict[str, Any]],

@@ -321,7 +321,7 @@ BASES = [
 ]
 
 
-@settings(max_examples=600, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=600, suppress_health_check=list(HealthCheck))
 @given(
     profile=st.sampled_from(PROFILES),
     handling=st.sampled_from(["", "lenient", "strict"]),

@@ -76,7 +76,7 @@ def test_every_mistake_of_a_search_is_reported_at_once(ward_store: Store) -> Non
     assert len(caught.value.diagnostics) == 3
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=300, suppress_health_check=list(HealthCheck))
 @given(
     text=st.text(max_size=60),
     values=st.dictionaries(st.text(max_size=10), st.text(max_size=10), max_size=3),

@@ -558,7 +558,7 @@ def overlays(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Overlay]:
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-@settings(max_examples=1000, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=1000, suppress_health_check=list(HealthCheck))
 @given(mode=st.sampled_from(list(WriteMode)), request=requests())
 def test_no_request_makes_the_server_fail_or_reveal_its_internals(
     overlays: dict[str, Overlay], profile: str, mode: WriteMode, request: Request
@@ -580,7 +580,7 @@ def test_no_plausible_request_makes_the_server_fail(
 
 @pytest.mark.long
 @pytest.mark.parametrize("profile", PROFILES)
-@settings(max_examples=10_000, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10_000, suppress_health_check=list(HealthCheck))
 @given(mode=st.sampled_from(list(WriteMode)), request=requests())
 def test_none_of_ten_thousand_requests_makes_the_server_fail(
     overlays: dict[str, Overlay], profile: str, mode: WriteMode, request: Request

@@ -440,7 +440,7 @@ def searches(draw: st.DrawFn) -> Search:
 
 
 @pytest.mark.parametrize("profile", ["archqa", "gcp", "hapi"])
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(resources=records(), queries=st.lists(searches(), min_size=12, max_size=12))
 def test_random_searches_find_what_a_brute_force_search_finds(
     profile: str,
@@ -457,7 +457,7 @@ def test_random_searches_find_what_a_brute_force_search_finds(
             assert ids_on_all_pages(store, resource_type, params) == expected
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
 @given(
     resources=records(),
     queries=st.lists(searches(), min_size=8, max_size=8),

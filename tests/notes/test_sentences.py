@@ -118,7 +118,7 @@ PIECES = [
 ]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=40).map("".join))
 def test_offsets_point_to_the_text_and_only_white_space_is_lost(note: str) -> None:
     if not note.strip():

@@ -89,7 +89,6 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Store]]:
 @pytest.mark.parametrize("what", BENCHMARK_KINDS)
 @settings(
     max_examples=40,
-    deadline=None,
     derandomize=True,
     suppress_health_check=list(HealthCheck),
 )

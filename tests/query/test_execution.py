@@ -336,7 +336,6 @@ def test_susceptibilities_are_found_by_their_result(invented: Store) -> None:
 @pytest.mark.parametrize("profile", ["archqa", "gcp", "hapi"])
 @settings(
     max_examples=40,
-    deadline=None,
     derandomize=True,
     suppress_health_check=list(HealthCheck),
 )

@@ -42,7 +42,6 @@ def wards(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wards]:
 @pytest.mark.parametrize("what", BENCHMARK_KINDS)
 @settings(
     max_examples=50,
-    deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
 )

@@ -44,7 +44,6 @@ def stands_in(number: float, text: str) -> bool:
 @pytest.mark.parametrize("what", KINDS)
 @settings(
     max_examples=30,
-    deadline=None,
     derandomize=True,
     suppress_health_check=list(HealthCheck),
 )

@@ -299,7 +299,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, suppress_health_check=list(HealthCheck))
 @given(
     resource=json_values,
     request=json_values | st.fixed_dictionaries({"method": METHODS, "url": URLS}),

@@ -232,10 +232,10 @@ async def leave_after(
 async def test_work_stops_when_the_client_leaves(large_store: Store) -> None:
     application = FhirApplication(FhirService(large_store, BASE), max_concurrent=1)
     body = batch(*slow_searches(5000))
-    assert await leave_after(application, body, 0.1) < 1
+    assert await leave_after(application, body, 0.1) < 5, "all of them take ten seconds"
     start = time.monotonic()
     await ask(application, "Patient/p1")
-    assert time.monotonic() - start < 1, "the only worker is free again"
+    assert time.monotonic() - start < 5, "the only worker is free again"
 
 
 ENDLESS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c"

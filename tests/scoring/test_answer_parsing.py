@@ -1,7 +1,7 @@
 """The official reading of an answer, by the table of the shared task's reference (section 1.3)."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.submission import WORD_LIMIT, parse_answer
@@ -56,7 +56,6 @@ def test_words_are_cut_at_the_space_character_only() -> None:
     assert answer.text.count("word") == 100
 
 
-@settings(deadline=None)
 @given(st.text(alphabet="ab1 ,|.\n\r\t", max_size=80))
 def test_any_text_can_be_read_and_reading_its_own_text_again_changes_nothing(
     raw: str,

@@ -4,7 +4,7 @@ from itertools import product
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring import Metric
@@ -85,7 +85,6 @@ def test_a_case_with_nothing_to_cite_and_nothing_cited_scores_by_each_tasks_rule
     assert value(LinkF1(avg="macro"), [Links(frozenset(), frozenset())]) == 0
 
 
-@settings(deadline=None)
 @given(st.lists(CASES, min_size=1, max_size=6))
 def test_scores_lie_between_0_and_100_whatever_the_order_of_cases(
     cases: list[Citations],
@@ -95,7 +94,6 @@ def test_scores_lie_between_0_and_100_whatever_the_order_of_cases(
         assert value(metric, cases) == pytest.approx(value(metric, cases[::-1]))
 
 
-@settings(deadline=None)
 @given(st.lists(CASES, min_size=1, max_size=6))
 def test_lenient_precision_is_never_below_strict(cases: list[Citations]) -> None:
     averages: tuple[Average, ...] = ("micro", "macro")
@@ -105,7 +103,6 @@ def test_lenient_precision_is_never_below_strict(cases: list[Citations]) -> None
         assert value(lenient, cases) >= value(strict, cases) - 1e-9
 
 
-@settings(deadline=None)
 @given(
     st.lists(CASES.filter(lambda case: bool(case.essential)), min_size=1, max_size=6)
 )

@@ -3,7 +3,7 @@
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring import MetricMean, ScoringError, known_metrics, parse_metric
@@ -35,7 +35,6 @@ def test_a_mean_of_means_is_read_back_from_its_signature() -> None:
     assert parse_metric(str(mean)) == mean
 
 
-@settings(deadline=None)
 @given(st.text(max_size=30), st.integers(0, 12), st.integers(0, 10**9))
 def test_any_path_survives_the_signature(model: str, layer: int, seed: int) -> None:
     metric = BertScore(model=model, layer=layer, seed=seed)

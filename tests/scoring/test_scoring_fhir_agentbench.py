@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring import Scores, ScoringError
@@ -278,7 +278,6 @@ def test_a_question_without_gold_resources_wants_no_answer(
     assert is_correct("When?", values, reply, no_answer=True, strict=True) is strict
 
 
-@settings(deadline=None)
 @given(st.floats(-1e5, 1e5).map(lambda number: round(number, 3)))
 def test_a_number_is_right_as_itself_in_a_list_and_after_the_phrase(
     number: float,
@@ -295,7 +294,6 @@ def test_a_number_is_right_as_itself_in_a_list_and_after_the_phrase(
         )
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.floats(0, 300).map(lambda number: round(number, 1)), min_size=2, max_size=8
@@ -319,7 +317,6 @@ def test_lists_are_compared_whatever_their_order(
     )
 
 
-@settings(deadline=None)
 @given(st.text(max_size=60))
 def test_any_reply_is_decided_or_left_open_without_failing(reply: str) -> None:
     for gold in ("[[70.3]]", "[['2133-12-31 02:00:00']]", "[['Senna']]", "[]"):

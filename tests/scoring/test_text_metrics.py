@@ -58,14 +58,14 @@ def test_13a_tokens_keep_numbers_and_words_whole(text: str, tokens: list[str]) -
     assert list(tokenize_13a(text)) == tokens
 
 
-@settings(deadline=None, max_examples=500)
+@settings(max_examples=500)
 @given(AWKWARD_TEXTS)
 def test_13a_tokens_are_what_the_library_says_of_the_whole_text(text: str) -> None:
     library = BLEU(tokenize="13a", force=True).tokenizer
     assert list(tokenize_13a(text)) == library(text).split()
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(AWKWARD_TEXTS, AWKWARD_TEXTS)
 def test_bleu_equals_what_the_library_says_of_the_whole_texts(
     shared: str, rest: str
@@ -76,7 +76,6 @@ def test_bleu_equals_what_the_library_says_of_the_whole_texts(
     assert Bleu().score(TextSample(prediction, reference)) == expected
 
 
-@settings(deadline=None)
 @given(NONEMPTY_WORDS, NONEMPTY_WORDS)
 def test_bleu_equals_a_formulation_from_the_paper(
     prediction: list[str], reference: list[str]
@@ -104,7 +103,6 @@ def _bleu_from_the_paper(prediction: list[str], reference: list[str]) -> float:
     return 100 * brevity_penalty * math.exp(sum(log_precisions) / 4)
 
 
-@settings(deadline=None)
 @given(LINES, LINES)
 @pytest.mark.parametrize(("variant", "order"), [("1", 1), ("2", 2)])
 def test_rouge_of_ngrams_equals_a_formulation_from_the_paper(
@@ -119,7 +117,6 @@ def test_rouge_of_ngrams_equals_a_formulation_from_the_paper(
     )
 
 
-@settings(deadline=None)
 @given(LINES, LINES)
 def test_rouge_l_equals_the_longest_common_subsequence_by_trial(
     prediction: str, reference: str
@@ -130,7 +127,6 @@ def test_rouge_l_equals_the_longest_common_subsequence_by_trial(
     assert score == pytest.approx(_f_percent(matches, len(predicted), len(expected)))
 
 
-@settings(deadline=None)
 @given(LINES, LINES)
 @pytest.mark.parametrize("variant", ["1", "2", "L", "Lsum"])
 def test_rouge_equals_what_the_library_says_of_the_whole_texts(
@@ -177,7 +173,6 @@ def _longest_common_subsequence(prediction: list[str], reference: list[str]) -> 
     return lengths[-1]
 
 
-@settings(deadline=None)
 @given(NONEMPTY_WORDS, NONEMPTY_WORDS, NONEMPTY_WORDS)
 def test_sari_equals_a_formulation_over_multisets_of_fractions(
     source: list[str], prediction: list[str], reference: list[str]
@@ -240,7 +235,6 @@ def _f1(precision: Fraction, recall: Fraction) -> Fraction:
     return 2 * precision * recall / (precision + recall)
 
 
-@settings(deadline=None)
 @given(NONEMPTY_WORDS.filter(lambda words: len(words) >= 4))
 def test_repeating_the_reference_is_perfect_in_bleu_and_rouge(words: list[str]) -> None:
     case = TextSample(" ".join(words), " ".join(words), "")
@@ -249,7 +243,6 @@ def test_repeating_the_reference_is_perfect_in_bleu_and_rouge(words: list[str]) 
         assert metric.score(case) == pytest.approx(100)
 
 
-@settings(deadline=None)
 @given(LINES, LINES, LINES)
 def test_every_text_score_lies_between_0_and_100(
     prediction: str, reference: str, source: str

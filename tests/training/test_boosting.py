@@ -30,7 +30,7 @@ def test_the_same_seed_gives_the_same_trees() -> None:
     )
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(2, 60), st.integers(1, 5), st.integers(0, 9))
 def test_any_rows_can_be_fitted(count: int, columns: int, seed: int) -> None:
     rows = np.random.default_rng(seed).integers(0, 3, (count, columns)).astype(float)

@@ -136,7 +136,7 @@ def loads_or_complains(data: bytes) -> None:
             load(data)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.sampled_from(VALID), st.data())
 def test_bytes_lost_doubled_or_replaced_raise_nothing_but_input_errors(
     valid: bytes, data: st.DataObject
@@ -182,7 +182,7 @@ def places(value: Any) -> list[tuple[Any, Any]]:
     ]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.sampled_from([VALID[0], VALID[2]]), st.data())
 def test_fields_of_the_wrong_kind_raise_nothing_but_input_errors(
     valid: bytes, data: st.DataObject

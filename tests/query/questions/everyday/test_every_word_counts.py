@@ -118,14 +118,14 @@ def answers_of(reading: Reading) -> object:
     return set(reading.queries) if isinstance(reading, Understood) else None
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(changed_questions())
 def test_an_unknown_deciding_word_is_never_dropped(pair: tuple[str, str]) -> None:
     check_that_the_word_counts(pair)
 
 
 @pytest.mark.long
-@settings(max_examples=10_000, deadline=None)
+@settings(max_examples=10_000)
 @given(changed_questions())
 def test_of_ten_thousand_no_unknown_deciding_word_is_dropped(
     pair: tuple[str, str],
