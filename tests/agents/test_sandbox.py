@@ -237,7 +237,7 @@ def test_no_more_than_a_bounded_text_leaves_the_sandbox(code: str) -> None:
     assert len(json.dumps(result.answer)) < 3000
     assert len(result.error) < 3000
     assert peak < 2**20
-    assert time.monotonic() - started < 2 * limits.seconds
+    assert time.monotonic() - started < limits.seconds + 5
 
 
 @pytest.mark.parametrize(

@@ -215,7 +215,7 @@ async def test_a_posted_search_is_no_longer_than_a_url_and_quickly_refused(
 ) -> None:
     application = FhirApplication(FhirService(store, BASE))
     bodies = (b"a&" * 4_000_000, b"_id=" + b"x" * 8_000_000)
-    start = time.monotonic()
+    start = time.process_time()
     for body in bodies:
         assert (await refused(application, "POST", "/fhir/Patient/_search", body))[
             0
@@ -223,7 +223,7 @@ async def test_a_posted_search_is_no_longer_than_a_url_and_quickly_refused(
     assert (
         await send_request(application, "GET", "/fhir/Patient?name=" + "x" * 190_000)
     )[0] == 200
-    assert time.monotonic() - start < 2
+    assert time.process_time() - start < 2
 
 
 async def test_a_bundle_has_at_most_5000_requests(store: Store) -> None:

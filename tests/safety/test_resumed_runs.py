@@ -251,12 +251,12 @@ def test_the_list_of_runs_names_the_damaged_ones(
 
 
 def test_a_lock_costs_a_run_nothing_that_can_be_felt(tmp_path: Path) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     for _ in range(100):
         descriptor = files.acquire_lock(tmp_path / "lock")
         assert descriptor is not None
         files.release_lock(tmp_path / "lock", descriptor)
-    assert time.perf_counter() - started < 0.5
+    assert time.process_time() - started < 0.5
 
 
 def test_a_pipe_in_the_place_of_a_description_does_not_stop_a_resumption(
