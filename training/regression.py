@@ -22,14 +22,14 @@ from archqa.core.key import CaseKey
 from archqa.core.tables import read_rows
 from archqa.core.value import FrozenModel
 from archqa.engine.encoders import CROSS_ENCODER_FILE, default_cross_encoder
-from archqa.engine.features import FeatureTable, cross_encoder_features, text_features
-from archqa.engine.model import (
+from archqa.engine.engine import (
     CROSS_ENCODER_COLUMN,
     STYLE_COLUMN,
     Model,
     StyleGatedRegression,
     design_matrix,
 )
+from archqa.engine.features import FeatureTable, cross_encoder_features, text_features
 from archqa.engine.networks import files_sha256
 from archqa.safety.files import storage_errors, write_private_text
 from training.corpora import DATA_DIR

@@ -22,8 +22,8 @@ from archqa.query.execution.findings import Answer, QueryResult
 from archqa.query.execution.rows import Row
 from archqa.query.model import Against, CannotExecute, Companion, Query, ValueTest
 from archqa.query.scope import Ago, Span, Visit, When
-from archqa.query.wording.answers import format_agent_answer
 from archqa.query.wording.queries import query_text
+from archqa.query.wording.summaries import format_agent_answer
 
 __all__ = [
     "CLINICAL",

@@ -260,7 +260,7 @@ def test_its_agent_has_settings_in_a_thread_alone() -> None:
 def test_a_session_of_sentence_ids_with_numbers_is_shown(record: Path) -> None:
     """Sentences are also cited as `DocumentReference/<id>#<n>`."""
     from archqa.asking.answer import AnswerLine, Evidence
-    from archqa.asking.thread.evidence_in_context import shown_evidence
+    from archqa.asking.thread.ask_in_thread import shown_evidence
 
     piece = Evidence(
         id="DocumentReference/d1#4",

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from archqa import tasks
 from archqa.core.answer import SEE_ALSO
 from archqa.core.case import Case, Sentence
-from archqa.engine.compression import sentence_variants
-from archqa.engine.extractive import compose
+from archqa.engine.extractive import compose, sentence_variants
 from archqa.errors import CallerError
 
 from .conftest import NOTE, make_case

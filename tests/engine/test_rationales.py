@@ -1,6 +1,6 @@
 import numpy as np
 
-from archqa.engine.model import rationale
+from archqa.engine.engine import rationale
 
 NAMES = (
     "reader.logit",

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from archqa.engine.encoders import CROSS_ENCODER_FILE
-from archqa.engine.model import load
+from archqa.engine.engine import load_model
 from archqa.errors import InputError
 
 
@@ -12,7 +12,9 @@ def test_the_cross_encoder_fits_30_megabytes_and_the_model_names_its_digest() ->
     graph = CROSS_ENCODER_FILE.read_bytes()
     weights = CROSS_ENCODER_FILE.with_suffix(".npz").read_bytes()
     assert len(graph) + len(weights) <= 30_000_000
-    assert load().model.reader_sha256 == hashlib.sha256(graph + weights).hexdigest()
+    assert (
+        load_model().model.reader_sha256 == hashlib.sha256(graph + weights).hexdigest()
+    )
 
 
 def test_weights_of_a_package_are_verified(

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from archqa.engine.model import (
+from archqa.engine.engine import (
     STYLE_COLUMN,
     STYLE_TRANSITION_WIDTH,
     StyleGatedRegression,

@@ -1,7 +1,8 @@
 """The answer to one query of a record as a part of an answer for people."""
 
+import calendar
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import date, datetime
 from typing import NamedTuple
 
 from archqa.fhir import Resource
@@ -11,7 +12,6 @@ from archqa.query.execution.statuses import row_state, tentative_status
 from archqa.query.kinds import KINDS, LISTS
 from archqa.query.model import Query
 from archqa.query.wording.absence import absent_part, row_flags, unsearched_text
-from archqa.query.wording.ages import age_statements, age_text
 from archqa.query.wording.allergies import with_denials
 from archqa.query.wording.details import (
     MAX_LINES,
@@ -23,7 +23,7 @@ from archqa.query.wording.details import (
     latest_first,
     with_visit_details,
 )
-from archqa.query.wording.rows import is_series, row_statements
+from archqa.query.wording.rows import is_series, row_statements, row_text
 from archqa.query.wording.summaries import (
     EXTREMES,
     LONGEST,
@@ -39,8 +39,11 @@ from archqa.query.wording.words import (
     asked_names,
     clean_name,
     computed_text,
+    counted,
     denies,
     field_words,
+    full_years,
+    length_between,
     listed,
     row_words,
     sentence_case,
@@ -396,3 +399,75 @@ def _field_name(query: Query) -> str:
     return short_words("patient field").get(
         query.returns, query.returns.replace("_", " ")
     )
+
+
+_DAYS_OF_NEWBORN = 28
+_MONTHS_IN_MONTHS = 24
+"""Below this age, months are told instead of years."""
+
+
+def age_text(birth: str, at: str) -> str:
+    """Return the age at a date; empty where a date is missing or lies before the birth.
+
+    `birth` and `at` are FHIR dates of any precision. Of a date without day or month, every day in
+    it counts: born in 1950, somebody who died in 2021 was 70 or 71 years old.
+    """
+    born, died = _days_of(birth), _days_of(at)
+    if born is None or died is None or died[1] < born[0]:
+        return ""
+    youngest = max(0, full_years(born[1], died[0]))
+    oldest = full_years(born[0], died[1])
+    is_exact = born[0] == born[1] and died[0] == died[1]
+    if is_exact and oldest * 12 < _MONTHS_IN_MONTHS:
+        return _age_of_infant(born[0], died[0])
+    if youngest == oldest:
+        return counted(oldest, "year", "years")
+    between = "or" if oldest - youngest == 1 else "to"
+    return f"{youngest} {between} {oldest} years"
+
+
+def age_statements(
+    query: Query, rows: Sequence[Row], support: Support, birth: str
+) -> list[Statement]:
+    """Return the age at which each thing was, newest first; `birth` is a FHIR date or empty.
+
+    Where a row has an age instead of a date, its own line says it.
+    """
+    statements = []
+    for row in latest_first(rows):
+        text = row_text(query, row, support)
+        age = age_text(birth, support.date(row, row.time))
+        if age and "age_at_time" not in row.facts:
+            text = f"At the age of {age}: {text}"
+        statements.append(Statement(text, (row,)))
+    return statements
+
+
+def _age_of_infant(born: date, at: date) -> str:
+    days = (at - born).days
+    if days < _DAYS_OF_NEWBORN:
+        text = counted(days, "day", "days")
+        weeks = days // 7
+        return f"{text} ({counted(weeks, 'week', 'weeks')})" if weeks else text
+    length = length_between(born, at)
+    months = length.years * 12 + length.months
+    if months < 3:
+        return f"{days // 7} weeks"
+    return f"{months} months"
+
+
+def _days_of(text: str) -> tuple[date, date] | None:
+    """The first and the last day that a FHIR date can mean; None if it is none."""
+    parts = text[:10].split("-")
+    try:
+        year, *rest = map(int, parts)
+        month = rest[0] if rest else None
+        if len(rest) > 1:
+            day = date(year, rest[0], rest[1])
+            return day, day
+        first = date(year, month or 1, 1)
+        last_month = month or 12
+        last_day = calendar.monthrange(year, last_month)[1]
+        return first, date(year, last_month, last_day)
+    except ValueError:
+        return None
