@@ -5,9 +5,9 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 
-from archqa.query.execution.allergies import allergy_statement
 from archqa.query.execution.context import ExecutionContext, Scope
 from archqa.query.execution.declared_rows import with_reasons
+from archqa.query.execution.histories import allergy_statement
 from archqa.query.execution.named_rows import (
     REASON_KINDS,
     ConceptMatcher,

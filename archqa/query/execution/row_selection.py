@@ -7,7 +7,6 @@ from datetime import datetime
 from operator import itemgetter
 from typing import NamedTuple
 
-from archqa.query.execution.allergies import allergies
 from archqa.query.execution.context import (
     POSITIONS,
     ExecutionContext,
@@ -22,9 +21,8 @@ from archqa.query.execution.declared_rows import (
     with_people_or_places,
     with_reasons,
 )
-from archqa.query.execution.family_history import family_history
 from archqa.query.execution.findings import SearchStep
-from archqa.query.execution.immunizations import immunizations
+from archqa.query.execution.histories import allergies, family_history, immunizations
 from archqa.query.execution.medications import (
     administrations,
     dispenses,

@@ -10,8 +10,8 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 
-from archqa.query.execution.allergies import allergy_statement
 from archqa.query.execution.findings import Gap, QueryResult
+from archqa.query.execution.histories import allergy_statement
 from archqa.query.execution.named_rows import concepts_named, is_concept_name
 from archqa.query.execution.rows import Row, extreme_rows
 from archqa.query.execution.statuses import row_state

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from archqa.query.execution.allergies import (
+from archqa.query.execution.findings import QueryResult
+from archqa.query.execution.histories import (
     allergy_statement,
     contradicts,
     covers,
 )
-from archqa.query.execution.findings import QueryResult
 from archqa.query.execution.rows import Row
 from archqa.query.execution.statuses import is_fact, row_state
 from archqa.query.model import Query

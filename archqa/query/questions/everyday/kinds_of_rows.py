@@ -8,7 +8,7 @@ from functools import cache
 from typing import NamedTuple, cast
 
 from archqa.core.tables import read_rows
-from archqa.query.execution.allergies import stated_by
+from archqa.query.execution.histories import stated_by
 from archqa.query.model import Aggregation, Query, ReturnedField, RowKind, State
 from archqa.query.questions.everyday.clause import Clause, ConsumedWords
 from archqa.query.questions.everyday.declining import Declined, decline
