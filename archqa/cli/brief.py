@@ -12,9 +12,8 @@ from typer import Option
 from archqa.asking.answer import citation_numbers
 from archqa.asking.patient import SeveralPatients
 from archqa.asking.question import parse_time
-from archqa.briefing.brief import (
-    Brief,
-    brief,
+from archqa.briefing.brief import Brief, brief
+from archqa.briefing.markdown import (
     brief_markdown,
     evidence_text,
 )

@@ -1,6 +1,10 @@
 """The embedded engine: judges sentences, selects evidence and composes a cited answer.
 
-It needs no model server and no network.
+It needs no model server and no network. The glossary explains a case's terms and names specialties.
+A logistic regression over feature columns judges sentences, gated by the note's style: in a typed
+note all columns count, in a dictated one the cross-encoder's logit alone, because there the rest is
+noise (training/engine-log.md, sixth round). Notes between the two styles get a mixture. A JSON file
+holds all of it, so that every weight can be inspected.
 """
 
 import hashlib

@@ -4,6 +4,9 @@ How many words each sentence gets is a knapsack problem: a variant of a sentence
 of the sentence's probability times the share of its content that is left. A sentence without a line
 of its own is cited on a line that it supports, else on a last line that states nothing
 (`SEE_ALSO`): the contest counts every citation, and no line may cite what does not support it.
+
+Compression drops clauses, asides and long-winded forms, numbers last of all; the shortest variants
+are spans of the sentence. No variant has a part of a number.
 """
 
 import re

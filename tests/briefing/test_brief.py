@@ -6,10 +6,11 @@ import pytest
 
 import archqa
 from archqa.briefing import brief as brief_module
-from archqa.briefing.brief import brief_markdown
+from archqa.briefing.markdown import brief_markdown
 from archqa.briefing.patient_rows import LineDraft, SectionDraft
-from archqa.briefing.summary import SectionKind, states_plan
+from archqa.briefing.summary import SectionKind
 from archqa.briefing.verification import text_problem
+from archqa.briefing.visits import states_plan
 from archqa.errors import CallerError
 from archqa.settings import Settings
 from tests.briefing.briefs import brief, lines_of

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from archqa.briefing.brief import Brief, brief_markdown
+from archqa.briefing.brief import Brief
+from archqa.briefing.markdown import brief_markdown
 from archqa.briefing.verification import text_problem
 from tests.briefing.briefs import brief, lines_of, message_of
 from tests.briefing.invented_chart import chart, note, order

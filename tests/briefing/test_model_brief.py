@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import archqa
-from archqa.briefing.brief import FROM_NOTES, NOT_WRITTEN
+from archqa.briefing.model_brief import FROM_NOTES, NOT_WRITTEN
 from archqa.llm.model import Request
 from archqa.llm.scripted import ScriptedModel, ScriptedReply
 from archqa.settings import Settings

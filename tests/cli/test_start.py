@@ -53,8 +53,6 @@ MODULES_OF_RUNS = (
     "archqa.engine.engine",
     "archqa.engine.answer",
     "archqa.engine.features",
-    "archqa.engine.engine",
-    "archqa.engine.engine",
     "archqa.tasks.pipeline",
     "archqa.tasks.pipelines",
     "archqa.tasks.files",

@@ -3,7 +3,8 @@
 import re
 
 from archqa.asking.answer import Evidence
-from archqa.briefing.brief import Brief, BriefLine, BriefSection, brief_markdown
+from archqa.briefing.brief import Brief, BriefLine, BriefSection
+from archqa.briefing.markdown import brief_markdown
 from archqa.report import brief_html
 
 BRIEF = Brief(

@@ -11,14 +11,14 @@ import pytest
 import archqa
 from archqa.agents.registry import AGENT_NAMES
 from archqa.asking.proposed_reading import READING_CHECK
-from archqa.cli.list import describe_settings
 from archqa.errors import CallerError
 from archqa.runs.plan import Selection, plan_run
 from archqa.runs.predict import predict
-from archqa.runs.ray.driver import WorkerConfig
+from archqa.runs.ray.worker import WorkerConfig
 from archqa.runs.run import Run
 from archqa.runs.settings_check import check_settings_used
 from archqa.settings import Settings, load_settings
+from archqa.settings.catalogue import describe_settings
 from archqa.settings.sources import RUN_SHORT_NAMES, full_names
 from archqa.tasks.archehr_2025.settings import DmisSettings, EmbeddedSettings
 from archqa.tasks.pipelines import all_pipelines, find

@@ -1,4 +1,8 @@
-"""Asks a question in a thread: understood by what was asked before, answered, and added to it."""
+"""Asks a question in a thread: understood by what was asked before, answered, and added to it.
+
+The evidence of the last answer can be shown in full: sentences with those around them, resources
+with who and when.
+"""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -257,7 +261,7 @@ def _is_same_place(own: Place, requested: Place, settings: Settings) -> bool:
 
 NOT_ASKED_AGAIN = "This is what the last answer rests on; nothing was concluded anew."
 
-_MOST_SHOWN = 20
+_MAX_EVIDENCE_LINES = 20
 _SENTENCES_AROUND = 1
 _PEOPLE = (
     "requester",
@@ -291,7 +295,7 @@ def shown_evidence(
     evidence = tuple(cited.values())
     documents = _documents(evidence, place, record)
     lines = []
-    for piece in evidence[:_MOST_SHOWN]:
+    for piece in evidence[:_MAX_EVIDENCE_LINES]:
         if piece.kind == "sentence":
             lines.append(
                 _sentence_line(piece, documents.get(_document_name(piece)), record)
@@ -299,13 +303,13 @@ def shown_evidence(
         else:
             lines.append(_resource_line(piece, _resource(record, piece.id)))
     remarks = [NOT_ASKED_AGAIN] if is_doubt else []
-    if len(evidence) > _MOST_SHOWN:
-        remarks.append(f"Not shown: {len(evidence) - _MOST_SHOWN} more.")
+    if len(evidence) > _MAX_EVIDENCE_LINES:
+        remarks.append(f"Not shown: {len(evidence) - _MAX_EVIDENCE_LINES} more.")
     return Answer(
         question=turn.question,
         status=Status.ANSWERED,
         lines=tuple(lines),
-        evidence=evidence[:_MOST_SHOWN],
+        evidence=evidence[:_MAX_EVIDENCE_LINES],
         remarks=tuple(remarks),
     )
 

@@ -6,7 +6,7 @@ problem or result that is named so.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Literal, NamedTuple, cast
 
@@ -179,13 +179,10 @@ _ELSEWHERE: tuple[tuple[RowKind, Source], ...] = (
 
 def immunizations(context: ExecutionContext) -> list[Row]:
     """Rows of vaccines. What was given or done and names a vaccine is one, too."""
-    rows = declared_rows(context, "immunization")
-    if context.conventions.statuses == "ignored":
-        return rows
-    chart = context.chart
-    return chart.get_or_compute(
-        "immunizations",
-        lambda: _without_repeated_shots([*rows, *_given_elsewhere(chart)]),
+    return _with_other_rows(
+        context,
+        "immunization",
+        lambda chart, rows: _without_repeated_shots([*rows, *_given_elsewhere(chart)]),
     )
 
 
@@ -257,13 +254,23 @@ _FAMILY_RESULT = OBSERVATION._replace(values=("valueCodeableConcept", "valueStri
 
 def family_history(context: ExecutionContext) -> list[Row]:
     """Rows of conditions of relatives, each with the fact `relative` where it is known."""
-    rows = declared_rows(context, "family_history")
+    return _with_other_rows(context, "family_history", _rows_of_relatives)
+
+
+def _with_other_rows(
+    context: ExecutionContext,
+    kind: RowKind,
+    gather: Callable[[Chart, list[Row]], Iterable[Row]],
+) -> list[Row]:
+    """Rows of a kind together with those that `gather` finds under other types of resources.
+
+    A benchmark's conventions, which ignore statuses, count only the kind's own type.
+    """
+    rows = declared_rows(context, kind)
     if context.conventions.statuses == "ignored":
         return rows
     chart = context.chart
-    return chart.get_or_compute(
-        "family history", lambda: list(_rows_of_relatives(chart, rows))
-    )
+    return chart.get_or_compute(kind, lambda: list(gather(chart, rows)))
 
 
 def _rows_of_relatives(chart: Chart, rows: list[Row]) -> Iterator[Row]:

@@ -1,4 +1,7 @@
-"""The answer to one query of a record as a part of an answer for people."""
+"""The answer to one query of a record as a part of an answer for people, and ages in words.
+
+Ages are as exact as the recorded dates allow: `22 days (3 weeks)`, `70 or 71 years`.
+"""
 
 import calendar
 from collections.abc import Sequence

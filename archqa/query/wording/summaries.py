@@ -1,4 +1,7 @@
-"""Counts, extremes, averages, sums, changes and lengths of time as lines of an answer."""
+"""Counts, extremes, averages, sums, changes and lengths of time as lines of an answer.
+
+`format_agent_answer` gives the bare values instead, as FHIR-AgentBench prints them.
+"""
 
 import itertools
 import json

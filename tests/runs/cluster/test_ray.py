@@ -207,16 +207,16 @@ def test_a_case_that_kills_its_workers_is_given_up_after_three_and_no_other_is(
 
 def poison() -> None:
     """In every worker: the case s7 ends the process."""
-    from archqa.runs.ray import driver
+    from archqa.runs.ray import worker
 
-    attempt = driver.attempt_case
+    attempt = worker.attempt_case
 
     async def deadly(case: Any, *more: Any) -> Any:
         if case.id == "s7":
             os._exit(1)
         return await attempt(case, *more)
 
-    driver.attempt_case = deadly
+    worker.attempt_case = deadly
 
 
 def test_equal_questions_on_two_nodes_at_once_are_paid_once(
